@@ -1,0 +1,48 @@
+"""`deepnmf data`: the data sets with a name."""
+
+from __future__ import annotations
+
+import typer
+
+from deepnmf.cli import inputs
+from deepnmf.cli.screen import say, say_json
+
+app = typer.Typer(help="List and fetch the data sets with a name.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(as_json: bool = typer.Option(False, "--json", help="Print it as JSON.")) -> None:
+    """List the data sets, and whether they are here."""
+    from deepnmf.data.datasets import DATASETS, locate
+
+    rows = []
+    for name, (load, remote) in DATASETS.items():
+        path = None if remote is None else locate(remote)
+        rows.append(
+            {
+                "name": name,
+                "about": " ".join((load.__doc__ or "").split("\n\n")[0].split()),
+                "here": remote is None or path is not None,
+                "path": None if path is None else str(path),
+            }
+        )
+    if as_json:
+        say_json(rows)
+        return
+    for row in rows:
+        where = "here" if row["here"] else "to be fetched"
+        say(f"{row['name']:<8} {where:<14} {row['about']}")
+
+
+@app.command()
+def fetch(name: str = typer.Argument(help="The name of a data set.")) -> None:
+    """Fetch a data set into the user's cache."""
+    from deepnmf.data.datasets import DATASETS
+    from deepnmf.data.datasets import fetch as fetch_file
+
+    inputs.one_of("NAME", name, list(DATASETS))
+    remote = DATASETS[name][1]
+    if remote is None:
+        say(f"{name} comes with scikit-learn: nothing to fetch.")
+    else:
+        say(f"{name} is at {fetch_file(remote)}")

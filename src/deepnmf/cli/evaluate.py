@@ -1,0 +1,58 @@
+"""`deepnmf evaluate`: K-means on the codes, scored against labels."""
+
+from __future__ import annotations
+
+import typer
+
+from deepnmf.cli import inputs
+from deepnmf.cli.screen import say, say_json, table
+
+NAMES = {
+    "nmi": "NMI",
+    "naive_precision": "NP",
+    "error_rate": "ER",
+    "ami": "AMI",
+    "ari": "ARI",
+    "accuracy": "accuracy",
+}
+
+
+def evaluate(
+    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
+    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
+    labels: str | None = typer.Option(None, help="Labels: .npy, or text with one a line."),
+    repeats: int = typer.Option(10, min=1, help="K-means runs to average over."),
+    normalize_codes: str = typer.Option("none", help="l2 scales every code to unit norm first."),
+    seed: int = typer.Option(0, help="Seed of K-means."),
+    as_json: bool = typer.Option(False, "--json", help="Print the scores as JSON."),
+) -> None:
+    """Cluster the codes with K-means and score them against labels."""
+    from deepnmf.evaluation import cluster_scores
+    from deepnmf.storage import load_stored
+
+    inputs.one_of("--normalize-codes", normalize_codes, inputs.NORMALIZE)
+    stored = load_stored(model)
+    dataset = inputs.load_data(data)
+    y = inputs.load_labels(dataset, labels)
+    if y is None:
+        raise ValueError(f"{data}: comes without labels; give them with --labels FILE.")
+    dtype = str(stored.model.weights_[0].dtype)
+    X = inputs.prepare(dataset.X, stored.notes.get("normalize", "none"), dtype)
+    codes = stored.model.transform(X)
+    scores = cluster_scores(
+        codes,
+        y,
+        repeats=repeats,
+        normalize=None if normalize_codes == "none" else normalize_codes,
+        random_state=seed,
+    )
+    if as_json:
+        say_json(dict(scores))
+        return
+    rows = [
+        (label, f"{scores[name]:.4f}", f"{scores[f'{name}_std']:.4f}")
+        for name, label in NAMES.items()
+    ]
+    say(f"K-means with {scores.n_clusters} clusters on {codes.shape[0]} codes, {repeats} runs")
+    say(table(("score", "mean", "deviation"), rows))
+    say("NMI, NP, AMI, ARI and accuracy: higher is better; ER: lower. AMI and ARI are 0 by chance.")

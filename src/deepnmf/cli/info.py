@@ -1,0 +1,55 @@
+"""`deepnmf info`: what is in a model file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from deepnmf.cli.screen import say, say_json
+
+
+def info(
+    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
+    as_json: bool = typer.Option(False, "--json", help="Print it as JSON."),
+) -> None:
+    """Say what is in a model file."""
+    from deepnmf.storage import load_stored
+
+    stored = load_stored(model)
+    fitted, notes = stored.model, stored.notes
+    last = fitted.history_[-1] if fitted.history_ else None
+    record: dict[str, Any] = {
+        "file": model,
+        "model": notes.get("model"),
+        "data": notes.get("data"),
+        "normalize": notes.get("normalize", "none"),
+        "features": fitted.n_features_in_,
+        "layers": [int(W.shape[-1]) for W in fitted.weights_],
+        "dtype": str(fitted.weights_[0].dtype),
+        "zeros": [float((W <= 0).mean()) for W in fitted.weights_],
+        "reconstruction_error": fitted.reconstruction_err_,
+        "objective": last and last["objective"],
+        "penalty": last and last["penalty"],
+        "sweeps": fitted.n_iter_,
+        "seconds": last and last["seconds"],
+        "status": fitted.status_,
+        "parameters": {
+            name: value if isinstance(value, int | float | str | None) else repr(value)
+            for name, value in fitted.get_params(deep=False).items()
+        },
+    }
+    if as_json:
+        say_json(record)
+        return
+    parameters = record.pop("parameters")
+    record["zeros"] = ", ".join(f"{share:.0%}" for share in record["zeros"])
+    width = max(len(name) for name in record)
+    for name, value in record.items():
+        if value is not None:
+            shown = f"{value:.6g}" if isinstance(value, float) else value
+            say(f"{name.replace('_', ' '):<{width}}  {shown}")
+    say("parameters")
+    for name, value in parameters.items():
+        if value is not None:
+            say(f"  {name:<{width}}{value}")

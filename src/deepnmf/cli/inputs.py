@@ -1,0 +1,66 @@
+"""What several commands read: data by path or name, its labels, a model and its notes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deepnmf.cli.screen import UsageFault
+
+NORMALIZE = ("none", "l2")
+DTYPES = ("float32", "float64")
+
+
+def load_data(data: str) -> Any:
+    """A `Dataset` from the name of a data set or a path (a file called like a data set: ./pie)."""
+    from deepnmf.data import read
+    from deepnmf.data.datasets import DATASETS
+
+    if data in DATASETS:
+        return DATASETS[data][0]()
+    try:
+        return read(data)
+    except FileNotFoundError:
+        names = ", ".join(DATASETS)
+        raise FileNotFoundError(
+            f"{data}: there is no such file, and no data set of that name ({names})."
+        ) from None
+
+
+def prepare(X: Any, normalize: str, dtype: str) -> Any:
+    """The samples as the model sees them: in that precision, scaled to unit norm if asked."""
+    from sklearn.preprocessing import normalize as to_unit_norm
+
+    X = X.astype(dtype)
+    return to_unit_norm(X, norm="l2", copy=False) if normalize == "l2" else X
+
+
+def load_labels(dataset: Any, labels: str | None) -> Any:
+    """The labels: from a file, or those the data came with."""
+    from deepnmf.data import read_labels
+
+    if labels is None:
+        return dataset.y
+    found = read_labels(labels)
+    if len(found) != dataset.X.shape[0]:
+        raise ValueError(f"{labels}: holds {len(found)} labels for {dataset.X.shape[0]} samples.")
+    return found
+
+
+def one_of(option: str, value: str, choices: tuple[str, ...] | list[str]) -> str:
+    """`value` if it is a choice; wrong use otherwise."""
+    from deepnmf.settings import one_of as check
+
+    try:
+        return check(option, value, choices)
+    except ValueError as problem:
+        raise UsageFault(str(problem)) from None
+
+
+def numbers(option: str, text: str, kind: type = float) -> Any:
+    """A number, or a tuple of numbers where commas stand between them."""
+    try:
+        values = tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        wanted = "whole numbers" if kind is int else "numbers"
+        raise UsageFault(f"{option}: {text!r} is not made of {wanted}, such as 600,160.") from None
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,99 @@
+"""`deepnmf`: the commands, and how their errors are said."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+import typer
+
+from deepnmf.cli import data, demo, evaluate, fit, info, models, transform
+from deepnmf.cli.screen import UsageFault, say_error
+
+app = typer.Typer(
+    help="Sparse deep nonnegative matrix factorization.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+app.command()(fit.fit)
+app.command()(transform.transform)
+app.command()(evaluate.evaluate)
+app.command()(info.info)
+app.command()(models.models)
+app.add_typer(data.app, name="data")
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+) -> None:
+    """Sparse deep nonnegative matrix factorization."""
+    if version:
+        from deepnmf.version import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """The entry point: exit code 0 done, 1 a run that failed, 2 wrong use; never a traceback."""
+    sys.exit(main(arguments))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    # Warnings are for programmers; what matters of them is in a command's own output.
+    warnings.simplefilter("ignore")
+    try:
+        result = app(args=arguments, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as problem:
+        say_error(problem.format_message())
+        return 2
+    except click.UsageError as problem:
+        where = f" (see {problem.ctx.command_path} --help)" if problem.ctx else ""
+        say_error(problem.format_message() + where)
+        return 2
+    except UsageFault as problem:
+        say_error(str(problem))
+        return 2
+    except click.exceptions.Exit as problem:
+        return problem.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        say_error("interrupted; nothing was written.")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError:
+        say_error("out of memory: use --dtype float32, smaller layers or fewer samples.")
+        return 1
+    except (ValueError, OSError) as problem:
+        say_error(_one_line(problem))
+        return 1
+    except Exception as problem:
+        if os.environ.get("DEEPNMF_DEBUG"):
+            raise
+        say_error(
+            f"unexpected {type(problem).__name__}: {_one_line(problem)} This is a fault of "
+            "deepnmf: please report it, with the traceback that DEEPNMF_DEBUG=1 shows."
+        )
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _one_line(problem: BaseException) -> str:
+    if isinstance(problem, OSError) and problem.strerror:
+        place = f"{problem.filename}: " if problem.filename else ""
+        return f"{place}{problem.strerror}."
+    return " ".join(str(problem).split())

@@ -1,0 +1,91 @@
+"""The one place that writes to the screen."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+
+class UsageFault(Exception):
+    """The command was called with something it cannot work with: exit code 2."""
+
+
+def say(text: str = "") -> None:
+    """A line of output."""
+    typer.echo(text)
+
+
+def say_json(record: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Output for a program."""
+    typer.echo(json.dumps(record, indent=2))
+
+
+def say_error(text: str) -> None:
+    """One line on stderr."""
+    typer.echo(f"error: {' '.join(text.split())}", err=True)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table, the first column to the left and the others to the right."""
+    cells = [list(head), *(list(row) for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    lines = []
+    for row in cells:
+        first = row[0].ljust(widths[0])
+        rest = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join([first, *rest]).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def progress(total: int, show: bool | None = None) -> Iterator[Callable[[dict[str, Any]], bool]]:
+    """A callback for a fit that moves a bar, on a terminal; nothing is shown in a pipe."""
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda _record: False
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True)) as bar:
+        task = bar.add_task("start", total=total, note="")
+
+        def advance(record: dict[str, Any]) -> bool:
+            layer = "" if record["layer"] is None else f" {record['layer']}"
+            bar.update(
+                task,
+                advance=1,
+                description=f"{record['stage']}{layer}",
+                note=f"objective {record['objective']:.4g}",
+            )
+            return False
+
+        yield advance
+        bar.update(task, completed=total)
+
+
+def check_writable(path: str, suffixes: Sequence[str] = ()) -> Path:
+    """A path that can be written, found out before the work and not after it."""
+    target = Path(path)
+    if suffixes and target.suffix.lower() not in suffixes:
+        raise UsageFault(f"{path}: the output must end in {', '.join(suffixes)}.")
+    if target.is_dir():
+        raise IsADirectoryError(f"{path}: is a folder; give the name of a file to write.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {target.parent}; make it first.")
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as problem:
+        raise PermissionError(
+            f"{path}: cannot be written ({problem.strerror}); choose another place."
+        ) from problem
+    return target

@@ -1,0 +1,60 @@
+"""`deepnmf transform`: the codes of samples under a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from deepnmf.cli import inputs
+from deepnmf.cli.screen import check_writable, say
+
+OUTPUTS = (".npy", ".csv", ".tsv", ".parquet")
+
+
+def transform(
+    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
+    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
+    output: str = typer.Option(..., "-o", "--output", help=f"Codes: {', '.join(OUTPUTS)}."),
+    layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
+) -> None:
+    """Write the codes of samples, one row a sample."""
+    from deepnmf.storage import load_stored
+
+    target = check_writable(output, OUTPUTS)
+    stored = load_stored(model)
+    dataset = inputs.load_data(data)
+    X = inputs.prepare(dataset.X, stored.notes.get("normalize", "none"), _dtype(stored))
+    codes = stored.model.transform(X, layer=layer)
+    write_codes(target, codes, dataset.sample_names)
+    say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
+
+
+def _dtype(stored: Any) -> str:
+    """The precision of the model."""
+    return str(stored.model.weights_[0].dtype)
+
+
+def write_codes(target: Path, codes: Any, names: Any) -> None:
+    """Codes to a file, in the format its name says."""
+    import io
+
+    import numpy as np
+
+    from deepnmf.storage import write_atomically
+
+    buffer = io.BytesIO()
+    if target.suffix.lower() == ".npy":
+        np.save(buffer, codes)
+    else:
+        import pandas as pd
+
+        columns = [f"part {number}" for number in range(1, codes.shape[1] + 1)]
+        frame = pd.DataFrame(codes, columns=columns, index=names)
+        if target.suffix.lower() == ".parquet":
+            frame.to_parquet(buffer)
+        else:
+            separator = "\t" if target.suffix.lower() == ".tsv" else ","
+            frame.to_csv(buffer, sep=separator, index=names is not None)
+    write_atomically(target, buffer.getvalue())

@@ -1,0 +1,146 @@
+"""One sweep over the factors of a linear model, X ≈ W_1 … W_L H_L, in the efficient order.
+
+S = H_L H_Lᵀ and Q = X H_Lᵀ serve all weights of a sweep: with B_l = W_{l+1} … W_L,
+
+    H̃_l H̃_lᵀ = B_l S B_lᵀ,    X H̃_lᵀ = Q B_lᵀ,
+
+so no H̃_l and no X − ΨH is ever formed, X is touched twice a sweep, and the updates of the weights
+cost nothing that grows with the number of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from deepnmf.core.arrays import Array, choose, gram, inner, namespace, squared_norm, to_double
+from deepnmf.core.penalties import Penalty
+from deepnmf.core.samples import Sums, add_up, update_codes
+from deepnmf.core.scaling import Scaling
+from deepnmf.core.solvers import Solver
+from deepnmf.core.subproblems import weights_problem
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Where a stage of training stands."""
+
+    weights: tuple[Array, ...]
+    H: Array
+    sums: Sums
+    memories: tuple[Any, ...]
+    """What the solver remembers of each W_l, and last of H."""
+    residual: Array
+    """Σ_F ‖F‖²‖LC(F − P(F − ∇f/LC))‖² over all factors, each as its update found it.
+
+    Zero exactly at a KKT point. Times ‖F‖² because W → W/c, H → cH changes nothing that matters,
+    but would scale the plain residual; so it is in the units of the objective, squared."""
+
+    def kept(self, active: Array, before: Factors) -> Factors:
+        """These factors for the runs that go on, `before` for those that have stopped."""
+        keep = active[..., None, None]
+        return replace(
+            self,
+            weights=tuple(
+                choose(keep, new, old)
+                for new, old in zip(self.weights, before.weights, strict=True)
+            ),
+            H=choose(keep, self.H, before.H),
+            sums=Sums(
+                choose(keep, self.sums.S, before.sums.S), choose(keep, self.sums.Q, before.sums.Q)
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class LinearStage:
+    """min ½‖X − W_1 … W_L H‖² + Σ_l R_l(W_l) + R(H): one layer of pre-training (L = 1, X the
+    codes of the layer below) or the fine-tuning of all."""
+
+    X: Array
+    penalties_W: tuple[Penalty, ...]
+    penalty_H: Penalty
+    scaling: Scaling
+    solver: Solver
+    codes_first: bool
+    """Pre-training updates the codes first, fine-tuning last, as in the paper."""
+
+    def begin(self, weights: Sequence[Array], H: Array) -> Factors:
+        """The factors a stage starts from."""
+        fixed, H, _ = self.scaling.fix_weights(weights, H, None)
+        fixed, H, sums = self.scaling.fix_codes(fixed, H, add_up(self.X, H))
+        return Factors(
+            fixed, H, sums, memories=(None,) * (len(fixed) + 1), residual=inner(H, 0 * H)
+        )
+
+    def sweep(self, factors: Factors) -> Factors:
+        """Every factor once; none of the updates raises the objective."""
+        factors = replace(factors, residual=0 * factors.residual)
+        if self.codes_first:
+            return self._update_weights(self._update_codes(factors))
+        return self._update_codes(self._update_weights(factors))
+
+    def objective(self, factors: Factors) -> tuple[Array, Array]:
+        """f and the part of it that is penalties, per run, from the sums in double precision."""
+        basis = to_double(_product(factors.weights))
+        S, Q = to_double(factors.sums.S), to_double(factors.sums.Q)
+        fit = self._half_norm - inner(Q, basis) + inner(gram(basis), S) / 2
+        penalty = self.penalty_H.of_gram(S) + sum(
+            R.value(W) for R, W in zip(self.penalties_W, factors.weights, strict=True)
+        )
+        # Rounding can leave the fit of an exact factorization a hair below zero.
+        return namespace(fit).maximum(fit, 0 * fit) + penalty, penalty
+
+    @cached_property
+    def _half_norm(self) -> Array:
+        return squared_norm(self.X) / 2
+
+    def _update_codes(self, factors: Factors) -> Factors:
+        penalty = self.scaling.codes_penalty(
+            self.penalty_H, self.penalties_W[-1], factors.weights[-1], self.X.shape[-1]
+        )
+        H, sums, memory, residual = update_codes(
+            self.X,
+            factors.H,
+            _product(factors.weights),
+            penalty,
+            self.solver,
+            factors.memories[-1],
+        )
+        weights, H, sums = self.scaling.fix_codes(factors.weights, H, sums)
+        residual = factors.residual + residual * inner(factors.H, factors.H)
+        return Factors(weights, H, sums, (*factors.memories[:-1], memory), residual)
+
+    def _update_weights(self, factors: Factors) -> Factors:
+        weights, memories = list(factors.weights), list(factors.memories)
+        # Top down, from the weights as they were: S_l = H̃_l H̃_lᵀ and Q_l = X H̃_lᵀ.
+        sums = [factors.sums]
+        for W in reversed(weights[1:]):
+            S, Q = sums[0]
+            sums.insert(0, Sums(W @ S @ W.mT, Q @ W.mT))
+        # Bottom up, each with the new weights below it: Ψ_{l-1} and its Gram matrix.
+        residual = factors.residual
+        basis = left = None
+        for layer, ((S, Q), R) in enumerate(zip(sums, self.penalties_W, strict=True)):
+            C = Q if basis is None else basis.mT @ Q
+            problem = weights_problem(left, S, C, R, self.scaling.unit_columns[layer])
+            size = inner(weights[layer], weights[layer])
+            weights[layer], memories[layer], found = self.solver.update(
+                problem, weights[layer], memories[layer]
+            )
+            residual = residual + found * size
+            if layer + 1 < len(weights):
+                basis = weights[layer] if basis is None else basis @ weights[layer]
+                left = gram(basis)
+        fixed, H, rescaled = self.scaling.fix_weights(weights, factors.H, factors.sums)
+        return Factors(fixed, H, rescaled or factors.sums, tuple(memories), residual)
+
+
+def _product(weights: Sequence[Array]) -> Array:
+    """Ψ_L = W_1 … W_L."""
+    basis = weights[0]
+    for W in weights[1:]:
+        basis = basis @ W
+    return basis

@@ -1,0 +1,50 @@
+"""Passes over the samples.
+
+Given the weights, the code of a sample depends on that sample alone; given the codes, the weights
+need only sums over samples. So a pass is one function of a block of samples, and what leaves it
+is small: S = H Hᵀ and Q = X Hᵀ. A pass touches X twice, for ΨᵀX and for Q.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from deepnmf.core.arrays import Array, gram, product_transposed, transposed_product
+from deepnmf.core.penalties import Penalty
+from deepnmf.core.solvers import Solver
+from deepnmf.core.subproblems import codes_problem
+
+
+class Sums(NamedTuple):
+    """What the weights need to know about all samples: S = H Hᵀ and Q = X Hᵀ."""
+
+    S: Array
+    Q: Array
+
+    def rescaled(self, scale: Array) -> Sums:
+        """The sums for diag(c) H, from those for H; `scale` is c as (…, k, 1)."""
+        return Sums(scale * self.S * scale.mT, self.Q * scale.mT)
+
+
+def add_up(X: Array, H: Array) -> Sums:
+    """The sums for given codes."""
+    return Sums(H @ H.mT, product_transposed(X, H))
+
+
+class Coded(NamedTuple):
+    """Codes after a pass, the sums for them, the solver's memory and KKT residual."""
+
+    H: Array
+    sums: Sums
+    memory: Any
+    residual: Array
+
+
+def update_codes(
+    X: Array, H: Array, basis: Array, penalty: Penalty, solver: Solver, memory: Any
+) -> Coded:
+    """Lower ½‖X − ΨH‖² + R(H) from the codes there are, then add up."""
+    problem = codes_problem(gram(basis), transposed_product(basis, X), penalty)
+    H, memory, residual = solver.update(problem, H, memory)
+    del problem
+    return Coded(H, add_up(X, H), memory, residual)

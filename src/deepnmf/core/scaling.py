@@ -1,0 +1,87 @@
+"""The scale of the factors, which the paper's objective leaves open.
+
+W → W D⁻¹, H → D H changes no product, so a factor without penalty can take over the scale of a
+penalised one, and the penalty fades as training goes on. `Scaling` says which factors are kept at
+a fixed scale; with none the objective is the paper's as printed.
+
+The fixed mode is a descent method on a well-posed objective, not a correction after the fact:
+
+- weights W_l without a penalty: columns in the unit ball during their update, then of unit norm
+  (the scale moves up to the codes, whose penalty falls or is none);
+- codes without a penalty, beside penalised W_L: rows of unit RMS. What a larger H would cost once
+  W_L takes its scale, ½ Σ_j rms(h_j)² · 2R(w_j), is a ridge on the rows of H during their update,
+  so that rescaling afterwards leaves the objective where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deepnmf.core.arrays import Array, column_dots, namespace
+from deepnmf.core.penalties import Penalty, RowRidge
+from deepnmf.core.samples import Sums
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Which weights have unit columns, and whether the codes have rows of unit RMS."""
+
+    unit_columns: tuple[bool, ...]
+    unit_rows: bool
+
+    @classmethod
+    def paper(cls, layers: int) -> Scaling:
+        """Nothing fixed."""
+        return cls((False,) * layers, False)
+
+    @classmethod
+    def fixed(cls, penalties_W: Sequence[Penalty], penalty_H: Penalty) -> Scaling:
+        """The scale fixed on every side without a penalty."""
+        return cls(
+            unit_columns=tuple(not penalty.active for penalty in penalties_W),
+            unit_rows=penalties_W[-1].active and not penalty_H.active,
+        )
+
+    def codes_penalty(
+        self, penalty_H: Penalty, penalty_top: Penalty, W_top: Array, n: int
+    ) -> Penalty:
+        """The penalty that the update of the codes sees."""
+        if not self.unit_rows:
+            return penalty_H
+        return RowRidge(2 * penalty_top.columns(W_top).mT / n)
+
+    def fix_weights(
+        self, weights: Sequence[Array], H: Array, sums: Sums | None
+    ) -> tuple[tuple[Array, ...], Array, Sums | None]:
+        """Unit columns where asked; a layer's scale goes to the next, the last's to the codes."""
+        if not any(self.unit_columns):
+            return tuple(weights), H, sums
+        fixed: list[Array] = []
+        scale = None
+        for W, unit in zip(weights, self.unit_columns, strict=True):
+            W = W if scale is None else scale * W
+            scale = _norms(W).mT if unit else None
+            fixed.append(W if scale is None else W / scale.mT)
+        if scale is not None:
+            H = scale * H
+            sums = None if sums is None else sums.rescaled(scale)
+        return tuple(fixed), H, sums
+
+    def fix_codes(
+        self, weights: Sequence[Array], H: Array, sums: Sums
+    ) -> tuple[tuple[Array, ...], Array, Sums]:
+        """Rows of H of unit RMS where asked; W_L takes the scale."""
+        if not self.unit_rows:
+            return tuple(weights), H, sums
+        xp = namespace(H)
+        squares = xp.linalg.diagonal(sums.S)[..., :, None] / H.shape[-1]
+        rms = xp.where(squares > 0, xp.sqrt(squares), xp.ones_like(squares))
+        return (*weights[:-1], weights[-1] * rms.mT), H / rms, sums.rescaled(1 / rms)
+
+
+def _norms(W: Array) -> Array:
+    """The norms of the columns, 1 for a column of zeros."""
+    xp = namespace(W)
+    squares = column_dots(W, W)
+    return xp.where(squares > 0, xp.sqrt(squares), xp.ones_like(squares))

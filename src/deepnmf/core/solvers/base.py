@@ -1,0 +1,34 @@
+"""What the training loop asks of a solver."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+from deepnmf.core.arrays import Array, namespace
+from deepnmf.core.subproblems import Quadratic
+
+
+class Outcome(NamedTuple):
+    """A factor after its update, what the solver remembers of it, and how far from done it was."""
+
+    F: Array
+    memory: Any
+    """Whatever the solver wants back at this factor's next update."""
+    residual: Array
+    """‖LC (F − P(F − ∇q(F)/LC))‖² of the factor as it came in, per run: 0 exactly where the
+    KKT conditions hold."""
+
+
+class Solver(ABC):
+    """Lowers q(F). Immutable: what it learns about a factor is returned, not kept."""
+
+    @abstractmethod
+    def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
+        """A feasible factor whose objective is not above that of F."""
+
+
+def per_run(problem_values: Array) -> Array:
+    """Sum over the problems of a run: (…, 1, n) or (…, 1, 1) to (…), in double precision."""
+    xp = namespace(problem_values)
+    return xp.sum(problem_values, axis=(-2, -1), dtype=xp.float64)

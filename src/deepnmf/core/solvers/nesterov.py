@@ -1,0 +1,90 @@
+"""Nesterov's accelerated gradient, the paper's solver, with restart and safeguard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deepnmf.core.arrays import Array, namespace
+from deepnmf.core.solvers.base import Outcome, Solver, per_run
+from deepnmf.core.subproblems import Quadratic
+
+
+@dataclass(frozen=True)
+class Nesterov(Solver):
+    """F_k = P(Y_k − ∇q(Y_k)/LC),  Y_{k+1} = F_k + ((α_k − 1)/α_{k+1})(F_k − F_{k−1}),
+    α_{k+1} = (1 + √(4α_k² + 1))/2.
+
+    Where the momentum points uphill, ⟨Y_k − F_k, F_k − F_{k−1}⟩ > 0, α starts again from 1
+    (O'Donoghue and Candès). The last step is a plain one, and a problem that nevertheless ended
+    above its start falls back to its first step, which was plain as well: no update raises q.
+
+    With `tol` = 0 every update takes `max_steps` steps. Otherwise a problem stops when its
+    gradient mapping LC(Y_k − F_k) is below `tol` times the first one. With `sharpen`, `tol` is
+    divided by 10 for a factor whose update took no more than `min_steps` (NeNMF's rule).
+    """
+
+    max_steps: int = 10
+    min_steps: int = 1
+    tol: float = 0.0
+    sharpen: bool = False
+
+    def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
+        xp = namespace(F)
+        LC = problem.lipschitz
+        tol = self.tol if memory is None else memory
+        rounding = 4 * float(xp.finfo(F.dtype).eps)
+
+        start, start_gradient = F, problem.gradient(F)
+        first = problem.project(F - start_gradient / LC)
+        step = F - first
+        first_size = problem.dots(step, step)
+        outcome_residual = per_run(first_size * LC * LC)
+        if self.max_steps == 1:
+            return Outcome(first, memory, outcome_residual)
+
+        D = -step
+        previous, F = F, first
+        alpha = xp.ones_like(first_size)
+        running = xp.ones_like(first_size)
+        taken = 1
+        # The first step is plain, so the momentum begins with the second; the last is plain too.
+        momentum, alpha = _momentum(alpha, xp.zeros_like(alpha))
+        while taken < self.max_steps - 1:
+            Y = F + momentum * D
+            F_next = problem.project(Y - problem.gradient(Y) / LC)
+            step = Y - F_next
+            D = F_next - F
+            if tol > 0:
+                D = D * running
+            uphill = problem.dots(step, D) > 0
+            previous, F = F, F + D
+            del Y, F_next
+            taken += 1
+            momentum, alpha = _momentum(alpha, uphill)
+            if tol > 0:
+                size = problem.dots(step, step)
+                floor = rounding**2 * problem.dots(F, F)
+                done = size <= xp.maximum(tol * tol * first_size, floor)
+                running = running * xp.astype(~done, F.dtype)
+                if taken >= self.min_steps and not bool(xp.any(running > 0)):
+                    break
+        del previous, D, step
+
+        gradient = problem.gradient(F)
+        rose = problem.change(start, start_gradient, F, gradient) > 0
+        F = problem.project(F - gradient / LC)
+        if bool(xp.any(rose)):
+            F = xp.where(rose, first, F)
+        if self.sharpen and taken < self.min_steps + 1:
+            tol = tol / 10
+        return Outcome(F, tol, outcome_residual)
+
+
+def _momentum(alpha: Array, restart: Array) -> tuple[Array, Array]:
+    """(α_k − 1)/α_{k+1} and α_{k+1}; after a restart 0 and 1."""
+    xp = namespace(alpha)
+    following = (1 + xp.sqrt(4 * alpha * alpha + 1)) / 2
+    go = xp.astype(restart, alpha.dtype)
+    momentum = (1 - go) * (alpha - 1) / following
+    return momentum, following + go * (1 - following)

@@ -1,0 +1,98 @@
+"""Lin's projected gradient with its step rule, the solver of PgNMF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from deepnmf.core.arrays import Array, choose, namespace
+from deepnmf.core.solvers.base import Outcome, Solver, per_run
+from deepnmf.core.subproblems import Quadratic
+
+
+class _Memory(NamedTuple):
+    """The step sizes, one a problem, and the tolerance of this factor."""
+
+    step: Array
+    tol: float
+
+
+@dataclass(frozen=True)
+class ProjectedGradient(Solver):
+    """F_{k+1} = P(F_k − t ∇q(F_k)), t the largest of …, β², β, 1, β⁻¹, … (around the last one)
+    with q(F_{k+1}) − q(F_k) ≤ σ⟨∇q(F_k), F_{k+1} − F_k⟩.
+
+    A problem stops when its gradient mapping LC(F − P(F − ∇q/LC)) is below `tol` times the first
+    one; `tol` is divided by 10 for a factor whose update took one step, which is Lin's rule.
+    Step sizes are kept from one update of a factor to the next.
+    """
+
+    max_steps: int = 20
+    tol: float = 1e-3
+    sigma: float = 0.01
+    beta: float = 0.1
+    max_trials: int = 20
+
+    def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
+        xp = namespace(F)
+        LC = problem.lipschitz
+        if memory is None:
+            memory = _Memory(xp.ones_like(problem.dots(F, F)) / LC, self.tol)
+        t, tol = memory
+
+        gradient = problem.gradient(F)
+        size = _mapping(problem, F, gradient)
+        residual = per_run(size)
+        goal = tol * tol * size
+        taken = 0
+        while taken < self.max_steps:
+            running = size > goal
+            if not bool(xp.any(running)):
+                break
+            F, gradient, t = self._step(problem, F, gradient, t, running)
+            size = _mapping(problem, F, gradient)
+            taken += 1
+        if taken <= 1:
+            tol = tol / 10
+        return Outcome(F, _Memory(t, tol), residual)
+
+    def _step(
+        self, problem: Quadratic, F: Array, gradient: Array, t: Array, running: Array
+    ) -> tuple[Array, Array, Array]:
+        """One step of every running problem: shrink t until it suffices, or grow it while it does.
+
+        The gradient at the accepted trial is the next step's gradient, so nothing is done twice.
+        """
+        xp = namespace(F)
+        best, best_gradient, best_t = F, gradient, t
+        accepted = xp.zeros_like(running)
+        searching = running
+        growing: Array = None
+        for trial in range(self.max_trials):
+            F_trial = problem.project(F - t * gradient)
+            gradient_trial = problem.gradient(F_trial)
+            decrease = problem.change(F, gradient, F_trial, gradient_trial)
+            enough = decrease <= self.sigma * problem.dots(gradient, F_trial - F)
+            if trial == 0:
+                growing = enough
+            take = searching & enough
+            moved = problem.dots(F_trial - best, F_trial - best) > 0
+            best = choose(take, F_trial, best)
+            best_gradient = choose(take, gradient_trial, best_gradient)
+            best_t = xp.where(take, t, best_t)
+            accepted = accepted | take
+            # A growing search goes on while it succeeds and still moves; a shrinking one ends
+            # with its first success.
+            searching = searching & xp.where(growing, enough & moved, ~enough)
+            if not bool(xp.any(searching)):
+                break
+            t = xp.where(searching, xp.where(growing, t / self.beta, t * self.beta), t)
+        # Without a sufficient step the factor stays, and the next search starts from a short one.
+        return best, best_gradient, xp.where(accepted | ~running, best_t, t)
+
+
+def _mapping(problem: Quadratic, F: Array, gradient: Array) -> Array:
+    """‖LC (F − P(F − ∇q(F)/LC))‖² for every problem."""
+    LC = problem.lipschitz
+    step = F - problem.project(F - gradient / LC)
+    return problem.dots(step, step) * LC * LC

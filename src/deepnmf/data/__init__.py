@@ -1,0 +1,15 @@
+"""Data: the sets of the paper by name, and the files people have."""
+
+from deepnmf.data.dataset import Dataset
+from deepnmf.data.datasets import load_digits, load_orl, load_pie, load_reuters
+from deepnmf.data.readers import read, read_labels
+
+__all__ = [
+    "Dataset",
+    "load_digits",
+    "load_orl",
+    "load_pie",
+    "load_reuters",
+    "read",
+    "read_labels",
+]

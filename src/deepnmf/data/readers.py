@@ -1,0 +1,208 @@
+"""Files people have, read into a `Dataset` by their extension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from deepnmf.data.dataset import DataError, Dataset
+from deepnmf.data.tables import read_csv, read_parquet
+
+IMAGES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".tif", ".tiff", ".gif")
+
+
+def read(path: str | Path) -> Dataset:
+    """Samples from a file or folder:
+
+    .npy, .npz (an array, or a scipy.sparse matrix), .csv and .tsv (header and index column are
+    found out), .parquet, .mtx and .mtx.gz, .mat, .h5ad, or a folder of images of one size, whose
+    sub-folders are the labels.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _read_images(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    name = path.name.lower()
+    for extension, reader in READERS.items():
+        if name.endswith(extension):
+            try:
+                return reader(path)
+            except DataError:
+                raise
+            except ImportError as problem:
+                raise DataError(
+                    f"{path}: reading {extension} needs {problem.name}: pip install "
+                    "'deepnmf[files]'."
+                ) from problem
+            except Exception as problem:
+                raise DataError(
+                    f"{path}: could not be read as {extension} ({problem}). Is it damaged, or of "
+                    "another kind?"
+                ) from problem
+    raise DataError(
+        f"{path}: unknown kind of file. Known: {', '.join(READERS)}, or a folder of images."
+    )
+
+
+def read_labels(path: str | Path) -> np.ndarray:
+    """Labels from .npy, or from text with one label a line (or a table with one label column)."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    if path.suffix.lower() == ".npy":
+        labels = _load_numpy(path)
+        if labels.ndim != 1:
+            raise DataError(f"{path}: labels must be one-dimensional, got shape {labels.shape}.")
+        return labels
+    lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    cells = [line.replace("\t", ",").split(",")[-1].strip().strip('"') for line in lines]
+    if cells and cells[0].lower() in ("label", "labels", "class", "target", "y", "cluster"):
+        cells = cells[1:]
+    if not cells:
+        raise DataError(f"{path}: holds no labels.")
+    return np.asarray(cells)
+
+
+def _load_numpy(path: Path) -> Any:
+    """np.load, without pickle."""
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as problem:
+        raise DataError(f"{path}: {problem}") from problem
+
+
+def _read_npy(path: Path) -> Dataset:
+    return _matrix(path, _load_numpy(path))
+
+
+def _read_npz(path: Path) -> Dataset:
+    with _load_numpy(path) as content:
+        if "format" in content and "indptr" in content:
+            return _matrix(path, scipy.sparse.load_npz(path))
+        name = _only(path, {key: content[key] for key in content}, ("X", "data", "arr_0"))
+        y = next((content[key] for key in ("y", "labels", "target") if key in content), None)
+        return _matrix(path, content[name], y)
+
+
+def _read_mtx(path: Path) -> Dataset:
+    from scipy.io import mmread
+
+    X: Any = mmread(path)
+    return _matrix(path, X.tocsr() if scipy.sparse.issparse(X) else X)
+
+
+def _read_mat(path: Path) -> Dataset:
+    from scipy.io import loadmat
+
+    content = {key: value for key, value in loadmat(path).items() if not key.startswith("__")}
+    name = _only(path, content, ("fea", "X", "data"))
+    X = content[name]
+    y = next((content[key] for key in ("gnd", "y", "labels") if key in content), None)
+    return _matrix(path, X.tocsr() if scipy.sparse.issparse(X) else X, y)
+
+
+def _read_h5ad(path: Path) -> Dataset:
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        if "X" not in file:
+            raise DataError(f"{path}: has no X.")
+        X = file["X"]
+        if isinstance(X, h5py.Group):
+            kind = str(X.attrs.get("encoding-type", "csr_matrix"))
+            build = scipy.sparse.csc_matrix if kind.startswith("csc") else scipy.sparse.csr_matrix
+            parts = (X["data"][:], X["indices"][:], X["indptr"][:])
+            matrix = build(parts, shape=tuple(X.attrs["shape"])).tocsr()
+        else:
+            matrix = X[:]
+        return Dataset(
+            matrix,
+            feature_names=_index_of(file.get("var")),
+            sample_names=_index_of(file.get("obs")),
+            name=path.stem,
+        )
+
+
+def _index_of(frame: Any) -> np.ndarray | None:
+    """The names of an anndata table's rows."""
+    if frame is None:
+        return None
+    key = frame.attrs.get("_index", "_index")
+    if key not in frame:
+        return None
+    return np.asarray(frame[key].asstr()[:], dtype=object)
+
+
+def _read_images(folder: Path) -> Dataset:
+    from PIL import Image
+
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGES)
+    if not files:
+        raise DataError(f"{folder}: holds no images ({', '.join(IMAGES)}).")
+    rows, shape = [], None
+    for file in files:
+        try:
+            with Image.open(file) as image:
+                pixels = np.asarray(image.convert("L"))
+        except OSError as problem:
+            raise DataError(f"{file}: could not be read as an image ({problem}).") from problem
+        if shape is not None and pixels.shape != shape:
+            raise DataError(
+                f"{file}: is {pixels.shape[0]} x {pixels.shape[1]} pixels, {files[0]} is "
+                f"{shape[0]} x {shape[1]}. Bring all images to one size first."
+            )
+        shape = pixels.shape
+        rows.append(pixels.ravel())
+    labels = [file.parent.relative_to(folder).as_posix() for file in files]
+    return Dataset(
+        np.stack(rows),
+        np.asarray(labels) if any(label != "." for label in labels) else None,
+        image_shape=shape,
+        sample_names=np.asarray([file.relative_to(folder).as_posix() for file in files], object),
+        name=folder.name,
+    )
+
+
+def _only(path: Path, content: dict[str, Any], usual: tuple[str, ...]) -> str:
+    """The one matrix in a file of several arrays: by its usual name, or because it is the only."""
+    for name in usual:
+        if name in content:
+            return name
+    matrices = [name for name, value in content.items() if getattr(value, "ndim", 0) == 2]
+    if len(matrices) == 1:
+        return matrices[0]
+    raise DataError(
+        f"{path}: holds {', '.join(sorted(content)) or 'nothing'}. Name the samples X, and the "
+        "labels y."
+    )
+
+
+def _matrix(path: Path, X: Any, y: Any = None) -> Dataset:
+    if getattr(X, "ndim", 2) != 2:
+        raise DataError(
+            f"{path}: samples must be a matrix (n_samples, n_features), got shape {X.shape}."
+        )
+    if X.dtype.kind not in "biuf":
+        raise DataError(f"{path}: entries are of type {X.dtype}, not numbers.")
+    name = path.name.split(".")[0]
+    return Dataset(X, None if y is None else np.asarray(y).ravel(), name=name)
+
+
+READERS: dict[str, Callable[[Path], Dataset]] = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    ".csv.gz": read_csv,
+    ".tsv.gz": read_csv,
+    ".parquet": read_parquet,
+    ".mtx": _read_mtx,
+    ".mtx.gz": _read_mtx,
+    ".mat": _read_mat,
+    ".h5ad": _read_h5ad,
+}

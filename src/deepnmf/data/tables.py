@@ -1,0 +1,85 @@
+"""Tables: CSV, TSV and Parquet, with header and index column found out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepnmf.data.dataset import DataError, Dataset
+
+
+def read_csv(path: Path) -> Dataset:
+    """A text table. The separator follows the extension; a first row that is not all numbers is
+    a header, a first column of text (or without a name) is the names of the samples."""
+    import pandas as pd
+
+    separator = "\t" if ".tsv" in path.name.lower() else ","
+    try:
+        top = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str)
+    except pd.errors.EmptyDataError:
+        raise DataError(f"{path}: is empty.") from None
+    cells = top.iloc[0].tolist()
+    header = not all(_is_number(cell) for cell in cells)
+    table = pd.read_csv(path, sep=separator, header=0 if header else None, low_memory=False)
+    # pandas takes the first column as index by itself where the header is one cell shorter.
+    named = not isinstance(table.index, pd.RangeIndex)
+    unnamed = header and not named and (not isinstance(cells[0], str) or not cells[0].strip())
+    return _from_table(path, table, header, named, unnamed)
+
+
+def read_parquet(path: Path) -> Dataset:
+    """A Parquet table; a first column of text, or an index of text, names the samples."""
+    import pandas as pd
+    import pyarrow  # noqa: F401  (said by name where it is missing)
+
+    table = pd.read_parquet(path)
+    return _from_table(path, table, True, not isinstance(table.index, pd.RangeIndex), False)
+
+
+def _from_table(path: Path, table: Any, header: bool, named: bool, unnamed: bool) -> Dataset:
+    if table.shape[0] == 0:
+        raise DataError(f"{path}: has no rows of data.")
+    names = table.index.to_numpy(dtype=object) if named else None
+    if names is None and table.shape[1] > 1:
+        first = table.iloc[:, 0]
+        if unnamed or _is_text(first):
+            names, table = first.to_numpy(dtype=object), table.iloc[:, 1:]
+    for position, column in enumerate(table.columns, 1):
+        if _is_text(table[column]):
+            label = f"column {column!r}" if header else f"column {position}"
+            example = next(cell for cell in table[column] if not _is_number(cell))
+            raise DataError(
+                f"{path}: {label} holds text ({example!r}). Remove it, or encode it as numbers; "
+                "only the first column may hold names."
+            )
+    X = table.to_numpy(dtype=np.float64, na_value=np.nan)
+    if np.isnan(X).any():
+        row, position = np.argwhere(np.isnan(X))[0]
+        label = repr(table.columns[position]) if header else str(position + 1)
+        raise DataError(
+            f"{path}: the entry in data row {row + 1}, column {label}, is missing. Fill it or drop "
+            "the row."
+        )
+    columns = np.asarray([str(column) for column in table.columns], dtype=object)
+    return Dataset(
+        X,
+        feature_names=columns if header else None,
+        sample_names=names,
+        name=path.name.split(".")[0],
+    )
+
+
+def _is_text(column: Any) -> bool:
+    import pandas as pd
+
+    return not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column))
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return cell == cell

@@ -1,0 +1,315 @@
+"""DeepNMF: scikit-learn's view of the core.
+
+This is the one place that knows both orientations: outside, samples are rows; inside, columns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from deepnmf.advice import warn
+from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
+from deepnmf.core.arrays import Array, squared_norm, to_device
+from deepnmf.core.links import Link
+from deepnmf.core.penalties import Penalty, TopLayer
+from deepnmf.core.solvers import Solver
+from deepnmf.core.starts import Given, Start
+from deepnmf.core.training import (
+    Plan,
+    Record,
+    Trained,
+    decode_basis,
+    encode,
+    squared_error,
+    train,
+)
+from deepnmf.inputs import check_data, is_tensor, to_compute, to_home
+from deepnmf.settings import plan_of, whole
+
+Penalties = None | Penalty | TopLayer | Sequence[Penalty | None]
+
+
+class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin, BaseEstimator):
+    """Sparse deep nonnegative matrix factorization, X ≈ W_1 φ(W_2 φ(… φ(W_L H_L))).
+
+    Minimises ½‖X − X̂‖² + Σ_l R_l(W_l) + R(H_L) over factors ≥ 0, layer by layer first
+    (pre-training), then all layers together (fine-tuning). The models of Guo and Zhang are
+    settings of this class: see `deepnmf.presets`.
+
+    Parameters
+    ----------
+    layer_sizes : tuple of int, or int
+        Parts per layer, from the data up: (k_1, …, k_L).
+    link : str or Link, default="identity"
+        The function between layers. "identity" gives the linear models.
+    project_codes : bool, default=False
+        Return g(H_L) instead of H_L.
+    penalty_W, penalty_H : None, Penalty, TopLayer or one per layer
+        Penalties on the weights and on the codes. In fine-tuning only the codes of the last layer
+        exist, and its penalty is used.
+    scaling : {"paper", "fixed"}, default="paper"
+        "paper" is the objective as printed, in which the penalty of one factor fades as the other
+        takes over its scale. "fixed" keeps the scale of every factor without penalty, so that
+        sparsity does not depend on when one stops.
+    start : {"nnsvd", "random"}, Start or Given, default="nnsvd"
+    fill : {"zero", "mean", "random"} or float, default="random"
+        What NNSVD's zeros become.
+    solver : {"auto", "nesterov", "projected_gradient"} or Solver, default="auto"
+    max_iter : int, default=200
+        Fine-tuning sweeps; with one layer, alternations.
+    pretrain_iter : int, default=100
+        Alternations per layer in pre-training.
+    tol : float, default=1e-4
+        Stop a stage when a sweep lowers the objective by less than `tol` times its value. 0: never.
+    device : {None, "cpu", "cuda", "auto"}
+        None computes where X lives. "auto" takes a CUDA device if there is one.
+    max_memory, checkpoint : None
+        Reserved.
+    callback : callable or None
+        Called with a record (a dict, as in `history_`) after each alternation and sweep. Returning
+        True stops the fit, which keeps what it has.
+    verbose : bool, default=False
+        Print a line per record.
+    random_state : int, RandomState or None
+        Seeds the start. The same seed gives the same model.
+
+    Attributes
+    ----------
+    weights_ : list of arrays, W_l of shape (k_{l−1}, k_l), with k_0 = n_features
+    components_ : array (k_L, n_features)
+        What a unit code decodes to.
+    history_ : list of dict
+        Per sweep: stage, layer, sweep, objective, penalty, kkt, seconds.
+    reconstruction_err_ : float
+        ‖X − X̂‖_F for the codes that `transform` gives the training data.
+    n_iter_ : int
+        Fine-tuning sweeps done.
+    status_ : str
+        Why training stopped, and what to do about it.
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from deepnmf import DeepNMF
+    >>> X = load_digits().data / 16
+    >>> model = DeepNMF((32, 10), random_state=0)
+    >>> model.fit_transform(X).shape
+    (1797, 10)
+    """
+
+    def __init__(
+        self,
+        layer_sizes: Sequence[int] | int = (64, 16),
+        *,
+        link: str | Link = "identity",
+        project_codes: bool = False,
+        penalty_W: Penalties = None,
+        penalty_H: Penalties = None,
+        scaling: str = "paper",
+        start: str | Start | Given = "nnsvd",
+        fill: str | float = "random",
+        solver: str | Solver = "auto",
+        max_iter: int = 200,
+        pretrain_iter: int = 100,
+        tol: float = 1e-4,
+        device: str | None = None,
+        max_memory: str | int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        callback: Callable[[Record], bool | None] | None = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.layer_sizes = layer_sizes
+        self.link = link
+        self.project_codes = project_codes
+        self.penalty_W = penalty_W
+        self.penalty_H = penalty_H
+        self.scaling = scaling
+        self.start = start
+        self.fill = fill
+        self.solver = solver
+        self.max_iter = max_iter
+        self.pretrain_iter = pretrain_iter
+        self.tol = tol
+        self.device = device
+        self.max_memory = max_memory
+        self.checkpoint = checkpoint
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> DeepNMF:
+        """Learn the weights from X (n_samples, n_features), dense or sparse; y is ignored."""
+        self.fit_transform(X)
+        return self
+
+    @with_callbacks
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Learn the weights from X, and return its codes (n_samples, k_L)."""
+        plan = plan_of(self)
+        X = check_data(self, X, fitting=True)
+        _check_given(plan, X)
+        data = to_compute(X, self.device).T
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        watch = FitWatch(self, X, plan)
+        watch.begin()
+        trained = train(data, plan, [np.random.default_rng(seed)], watch.report)
+        H = encode(data, trained.weights, plan)
+        self._keep(X, data, plan, trained, H)
+        watch.end()
+        return to_home(self._projected(plan, H), X).T
+
+    def _keep(self, X: Array, data: Array, plan: Plan, trained: Trained, H: Array) -> None:
+        """Set the fitted attributes."""
+        basis = decode_basis(trained.weights, len(plan.sizes))
+        error = squared_error(data, basis, H, squared_norm(data))
+        self.weights_ = [to_home(W, X) for W in trained.weights]
+        self.components_ = to_home(basis, X).T
+        self.history_ = trained.history
+        self.reconstruction_err_ = float(error) ** 0.5
+        self.n_iter_ = trained.sweeps
+        self.status_, warning = _status(plan, trained)
+        if warning:
+            warn(self.status_, ConvergenceWarning)
+
+    def transform(self, X: Any, layer: int | None = None) -> Array:
+        """The codes of X at the top, or at layer 1 … L.
+
+        Each sample's code is the solution of its own nonnegative least squares problem against
+        the layer's basis, with the penalty of training: it does not depend on the other samples.
+        """
+        check_is_fitted(self)
+        layer = self._layer(layer)
+        if layer < len(self.weights_) and self._wraps_output():
+            raise ValueError(
+                f"transform(layer={layer}) has no column names: call "
+                'set_output(transform="default") for the codes of an inner layer.'
+            )
+        plan = plan_of(self)
+        X = check_data(self, X, fitting=False)
+        data = to_compute(X, self.device).T
+        weights = [to_device(W, data) for W in self.weights_]
+        H = encode(data, weights, plan, layer)
+        if layer == len(self.weights_):
+            H = self._projected(plan, H)
+        return to_home(H, X).T
+
+    def inverse_transform(self, Z: Any, layer: int | None = None) -> Array:
+        """What codes decode to: (n_samples, n_features). `layer` as in `transform`."""
+        check_is_fitted(self)
+        layer = self._layer(layer)
+        Z = Z if is_tensor(Z) else np.asarray(Z)
+        size = self.weights_[layer - 1].shape[-1]
+        if Z.ndim != 2 or Z.shape[1] != size:
+            raise ValueError(
+                f"inverse_transform: codes of layer {layer} have shape (n_samples, {size}), got "
+                f"{tuple(Z.shape)}."
+            )
+        basis = to_device(self.basis(layer), self.weights_[0])
+        return to_device(Z, basis) @ basis
+
+    def basis(self, layer: int | None = None) -> Array:
+        """(k_layer, n_features): what a unit code of that layer decodes to."""
+        check_is_fitted(self)
+        return decode_basis(self.weights_, self._layer(layer)).T
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean over samples of ‖x − x̂‖²: higher is better."""
+        check_is_fitted(self)
+        plan = plan_of(self)
+        X = check_data(self, X, fitting=False)
+        data = to_compute(X, self.device).T
+        weights = [to_device(W, data) for W in self.weights_]
+        H = encode(data, weights, plan)
+        basis = decode_basis(weights, len(weights))
+        return -float(squared_error(data, basis, H, squared_norm(data))) / X.shape[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a safetensors file; `deepnmf.load` reads it."""
+        from deepnmf.storage import save
+
+        save(self, path)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.weights_[-1].shape[-1])
+
+    def _layer(self, layer: int | None) -> int:
+        depth = len(self.weights_)
+        if layer is None:
+            return depth
+        value = whole("layer", layer, least=1)
+        if value > depth:
+            raise ValueError(f"layer: {value}, but this model has {depth} layers: 1 to {depth}.")
+        return value
+
+    def _wraps_output(self) -> bool:
+        from sklearn import get_config
+
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        return (own or get_config()["transform_output"]) != "default"
+
+    def _projected(self, plan: Plan, H: Array) -> Array:
+        return plan.link.project(H) if self.project_codes else H
+
+
+def _check_given(plan: Plan, X: Array) -> None:
+    """A given start must fit the sizes and the data."""
+    if not isinstance(plan.start, Given):
+        return
+    widths = (X.shape[1], *plan.sizes)
+    expected = list(itertools.pairwise(widths))
+    found = [tuple(W.shape) for W in plan.start.weights]
+    if found != expected:
+        raise ValueError(f"start: weights of shapes {found} given, {expected} needed.")
+    codes = plan.start.codes
+    if codes is not None and tuple(codes.shape) != (X.shape[0], plan.sizes[-1]):
+        raise ValueError(
+            f"start: codes of shape {tuple(codes.shape)} given, {(X.shape[0], plan.sizes[-1])} "
+            "needed: (n_samples, k_L)."
+        )
+    for name, array in [
+        *((f"W_{layer}", W) for layer, W in enumerate(plan.start.weights, 1)),
+        *([] if codes is None else [("codes", codes)]),
+    ]:
+        if not bool((array >= 0).all()):
+            raise ValueError(f"start: {name} has entries that are negative or NaN.")
+
+
+def _status(plan: Plan, trained: Trained) -> tuple[str, bool]:
+    """Why training stopped, what to do about it, and whether that deserves a warning."""
+    if trained.reason == "callback":
+        return "stopped by the callback: the model is what had been reached by then.", False
+    if trained.reason == "converged":
+        return (
+            f"converged: sweep {trained.sweeps} lowered the objective by less than "
+            f"tol={plan.tol:g} times its value.",
+            False,
+        )
+    if plan.tol == 0 or plan.max_iter == 0:
+        return f"did the max_iter={plan.max_iter} sweeps asked for (tol is not used).", False
+    last = [record["objective"] for record in trained.history if record["stage"] == "finetune"]
+    fall = (last[-2] - last[-1]) / last[-1] if len(last) > 1 and last[-1] > 0 else float("inf")
+    return (
+        f"stopped at max_iter={plan.max_iter} with the objective still falling by {fall:.1e} of "
+        f"its value a sweep (tol={plan.tol:g}). Raise max_iter for a better fit, or tol if this "
+        "one is good enough.",
+        True,
+    )

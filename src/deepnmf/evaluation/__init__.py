@@ -1,0 +1,6 @@
+"""How good codes are: scores of a clustering, and the clustering protocol of the paper."""
+
+from deepnmf.evaluation.clustering import cluster_scores
+from deepnmf.evaluation.metrics import accuracy, ami, ari, error_rate, naive_precision, nmi
+
+__all__ = ["accuracy", "ami", "ari", "cluster_scores", "error_rate", "naive_precision", "nmi"]

@@ -1,0 +1,108 @@
+"""The models of the paper, and the two single-layer ones it compares with, by name.
+
+Each is a function that composes parts and returns a `DeepNMF`; what they take beyond `mu` and
+`lam` is what `DeepNMF` takes. `mu` and `lam` are numbers, or one per layer.
+
+    f = ½‖X − X̂‖² + ½ Σ_l μ_l ‖1ᵀW_l‖² + R(H_L)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, TopLayer
+from deepnmf.core.solvers import Nesterov, ProjectedGradient
+from deepnmf.estimator import DeepNMF
+
+Sizes = Sequence[int] | int
+Strength = float | Sequence[float]
+
+
+def dnmf(layer_sizes: Sizes = (64, 16), **settings: Any) -> DeepNMF:
+    """DNMF: no penalty at all."""
+    return DeepNMF(layer_sizes, **settings)
+
+
+def sdnmf_l(layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, **settings: Any) -> DeepNMF:
+    """SDNMF/L: sparse parts. ½ μ_l Σ_j (Σ_i W_ij)² on the weights of every layer."""
+    return DeepNMF(layer_sizes, penalty_W=_each(SquaredL1, mu), **settings)
+
+
+def sdnmf_r(layer_sizes: Sizes = (64, 16), *, lam: Strength = 1e-3, **settings: Any) -> DeepNMF:
+    """SDNMF/R: sparse codes. ½ λ_l Σ_j (Σ_i H_ij)² on the codes of every layer."""
+    return DeepNMF(layer_sizes, penalty_H=_each(SquaredL1, lam), **settings)
+
+
+def sdnmf_rl1(
+    layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, lam: Strength = 1e-3, **settings: Any
+) -> DeepNMF:
+    """SDNMF/RL1: sparse parts, and sparse codes in the last layer."""
+    return DeepNMF(
+        layer_sizes, penalty_W=_each(SquaredL1, mu), penalty_H=_top(SquaredL1, lam), **settings
+    )
+
+
+def sdnmf_rl2(
+    layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, lam: Strength = 1e-3, **settings: Any
+) -> DeepNMF:
+    """SDNMF/RL2: sparse parts, and small, smooth codes in the last layer (½ λ_L ‖H_L‖²)."""
+    return DeepNMF(
+        layer_sizes, penalty_W=_each(SquaredL1, mu), penalty_H=_top(Ridge, lam), **settings
+    )
+
+
+def nenmf(
+    layer_sizes: Sizes = 16, *, max_iter: int = 1000, tol: float = 1e-5, **settings: Any
+) -> DeepNMF:
+    """NeNMF (Guan et al.): one layer, no penalty, a random start, Nesterov's method with its own
+    inner stopping rule."""
+    _one_layer("nenmf", layer_sizes)
+    parts: dict[str, Any] = {
+        "start": "random",
+        "solver": Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True),
+    }
+    return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **(parts | settings))
+
+
+def pgnmf(
+    layer_sizes: Sizes = 16, *, max_iter: int = 1000, tol: float = 1e-5, **settings: Any
+) -> DeepNMF:
+    """PgNMF (Lin): one layer, no penalty, a random start, projected gradient."""
+    _one_layer("pgnmf", layer_sizes)
+    parts: dict[str, Any] = {"start": "random", "solver": ProjectedGradient(max_steps=1000)}
+    return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **(parts | settings))
+
+
+MODELS: dict[str, Callable[..., DeepNMF]] = {
+    "dnmf": dnmf,
+    "sdnmf/l": sdnmf_l,
+    "sdnmf/r": sdnmf_r,
+    "sdnmf/rl1": sdnmf_rl1,
+    "sdnmf/rl2": sdnmf_rl2,
+    "nenmf": nenmf,
+    "pgnmf": pgnmf,
+}
+"""The names that the command line knows."""
+
+
+def _one_layer(name: str, layer_sizes: Sizes) -> None:
+    if isinstance(layer_sizes, Sequence) and len(layer_sizes) != 1:
+        raise ValueError(
+            f"{name} has one layer, got layer_sizes={layer_sizes!r}: give one size, or use dnmf "
+            "for several layers without penalty."
+        )
+
+
+def _each(penalty: Callable[[float], Penalty], strength: Strength) -> Penalty | tuple[Penalty, ...]:
+    """The penalty for every layer, or one per layer."""
+    if isinstance(strength, Iterable):
+        return tuple(penalty(entry) for entry in strength)
+    return penalty(strength)
+
+
+def _top(penalty: Callable[[float], Penalty], strength: Strength) -> TopLayer:
+    """The penalty for the last layer alone; of one strength per layer the last one counts."""
+    if isinstance(strength, Iterable):
+        return TopLayer(penalty(list(strength)[-1]))
+    return TopLayer(penalty(strength))

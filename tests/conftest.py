@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+# Read by SciPy when it is imported: lets scikit-learn check array API input as well.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from deepnmf.data.datasets import DATASETS, locate
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
+settings.load_profile("repeatable")
+
+Place = Callable[[Any], Any]
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def library(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=["float64", "float32"])
+def dtype(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def place(library: str, dtype: str) -> Place:
+    """Puts an array into the library and precision under test."""
+
+    def put(array: Any) -> Any:
+        array = np.asarray(array).astype(dtype)
+        if library == "numpy":
+            return array
+        import torch
+
+        return torch.from_numpy(array.copy())
+
+    return put
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.fixture
+def low_rank(rng: np.random.Generator) -> np.ndarray:
+    """30 features x 40 samples, rank 6 and noise, with zeros."""
+    W = rng.random((30, 6)) * (rng.random((30, 6)) < 0.5)
+    H = rng.random((6, 40)) * (rng.random((6, 40)) < 0.6)
+    return W @ H + 0.05 * rng.random((30, 40))
+
+
+@pytest.fixture(scope="session")
+def digits() -> np.ndarray:
+    from sklearn.datasets import load_digits
+
+    return load_digits().data / 16
+
+
+@pytest.fixture
+def data_file() -> Callable[[str], None]:
+    """Skips a test whose data set is not here."""
+
+    def need(name: str) -> None:
+        remote = DATASETS[name][1]
+        if remote is not None and locate(remote) is None:
+            pytest.skip(f"{remote.file} is not here: set DEEPNMF_DATA to its folder")
+
+    return need

@@ -1,0 +1,34 @@
+"""The parts that the laws are held over: a new part is one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import deepnmf
+from deepnmf import DeepNMF
+from deepnmf.core.links import Identity, Link
+from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, Zero
+from deepnmf.core.solvers import Nesterov, ProjectedGradient, Solver
+from deepnmf.core.starts import Nnsvd, Random, Start
+
+LINKS: list[Link] = [Identity()]
+PENALTIES: list[Penalty] = [Zero(), SquaredL1(0.3), Ridge(0.7)]
+SOLVERS: list[Solver] = [
+    Nesterov(),
+    Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True),
+    ProjectedGradient(),
+]
+STARTS: list[Start] = [Nnsvd("zero"), Nnsvd("mean"), Nnsvd("random"), Nnsvd(0.1), Random()]
+DEEP: list[Callable[..., DeepNMF]] = [
+    deepnmf.dnmf,
+    deepnmf.sdnmf_l,
+    deepnmf.sdnmf_r,
+    deepnmf.sdnmf_rl1,
+    deepnmf.sdnmf_rl2,
+]
+SINGLE: list[Callable[..., DeepNMF]] = [deepnmf.nenmf, deepnmf.pgnmf]
+
+
+def named(part: object) -> str:
+    """A readable test id."""
+    return getattr(part, "__name__", None) or repr(part)
