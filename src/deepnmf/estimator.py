@@ -69,7 +69,8 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     pretrain_iter : int, default=100
         Alternations per layer in pre-training.
     tol : float, default=1e-4
-        Stop a stage when a sweep lowers the objective by less than `tol` times its value. 0: never.
+        Stop a stage when a sweep lowers the objective by less than `tol` times its value, or when
+        the relative error ‖X − X̂‖/‖X‖ is below `tol`. 0: never.
     device : {None, "cpu", "cuda", "auto"}
         None computes where X lives. "auto" takes a CUDA device if there is one.
     max_memory, checkpoint : None
@@ -300,7 +301,7 @@ def _status(plan: Plan, trained: Trained) -> tuple[str, bool]:
     if trained.reason == "converged":
         return (
             f"converged: sweep {trained.sweeps} lowered the objective by less than "
-            f"tol={plan.tol:g} times its value.",
+            f"tol={plan.tol:g} times its value, or left a relative error below that.",
             False,
         )
     if plan.tol == 0 or plan.max_iter == 0:

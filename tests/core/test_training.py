@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -222,7 +223,7 @@ def test_a_sweep_touches_the_data_twice(sizes, low_rank, monkeypatch):
         )
     stage = plan(deepnmf.sdnmf_l, sizes, tol=0).stage(low_rank, slice(None), codes_first=False)
     sizes = (30, *sizes)
-    weights = [np.ones(shape) for shape in zip(sizes[:-1], sizes[1:], strict=True)]
+    weights = [np.ones(shape) for shape in itertools.pairwise(sizes)]
     factors = stage.begin(weights, np.ones((6, 40)))
     touched.clear()
     for _ in range(5):

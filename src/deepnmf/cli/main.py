@@ -6,12 +6,15 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 
 from deepnmf.cli import data, demo, evaluate, fit, info, models, transform
 from deepnmf.cli.screen import UsageFault, say_error
+
+# typer brings a click of its own; what it raises for wrong use has this base.
+UsageError: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     help="Sparse deep nonnegative matrix factorization.",
@@ -57,19 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore")
     try:
         result = app(args=arguments, standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as problem:
-        say_error(problem.format_message())
-        return 2
-    except click.UsageError as problem:
+    except UsageError as problem:
         where = f" (see {problem.ctx.command_path} --help)" if problem.ctx else ""
         say_error(problem.format_message() + where)
         return 2
     except UsageFault as problem:
         say_error(str(problem))
         return 2
-    except click.exceptions.Exit as problem:
-        return problem.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except typer.Exit as problem:
+        return int(problem.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
         say_error("interrupted; nothing was written.")
         return 130
     except BrokenPipeError:

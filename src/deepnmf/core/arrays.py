@@ -43,6 +43,11 @@ def to_device(array: Array, like: Array) -> Array:
     return xp.asarray(array, dtype=like.dtype, device=array_api_compat.device(like))
 
 
+def epsilon(X: Array) -> float:
+    """The rounding unit of X, which may be sparse."""
+    return float(np.finfo(X.dtype).eps if is_sparse(X) else namespace(X).finfo(X.dtype).eps)
+
+
 def eye(size: int, like: Array) -> Array:
     """The identity matrix in the library, dtype and device of `like`."""
     return to_device(np.eye(size), like)

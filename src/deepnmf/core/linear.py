@@ -15,7 +15,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from deepnmf.core.arrays import Array, choose, gram, inner, namespace, squared_norm, to_double
+from deepnmf.core.arrays import (
+    Array,
+    choose,
+    epsilon,
+    gram,
+    inner,
+    namespace,
+    squared_norm,
+    to_double,
+)
 from deepnmf.core.penalties import Penalty
 from deepnmf.core.samples import Sums, add_up, update_codes
 from deepnmf.core.scaling import Scaling
@@ -96,6 +105,10 @@ class LinearStage:
     @cached_property
     def _half_norm(self) -> Array:
         return squared_norm(self.X) / 2
+
+    def negligible(self, tol: float) -> Array:
+        """The objective at a relative error of `tol`, or as small as rounding lets one see."""
+        return max(tol * tol, 10 * epsilon(self.X)) * self._half_norm
 
     def _update_codes(self, factors: Factors) -> Factors:
         penalty = self.scaling.codes_penalty(

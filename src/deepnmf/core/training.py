@@ -139,7 +139,8 @@ def descend(
     stage_name: str,
     layer: int | None = None,
 ) -> tuple[Factors, int, Reason]:
-    """Sweep until a sweep lowers the objective by less than `tol` times its value.
+    """Sweep until a sweep lowers the objective by less than `tol` times its value, or the relative
+    error is below `tol` (an exact factorization, whose objective would fall for ever).
 
     In a stack each run stops by itself and is then left as it is.
     """
@@ -165,7 +166,7 @@ def descend(
         if watch.stopped:
             return factors, sweep, "callback"
         if tol > 0 and previous is not None:
-            going = previous - objective >= tol * objective
+            going = (previous - objective >= tol * objective) & (objective > stage.negligible(tol))
             active = going if active is None else active & going
             if not bool(xp.any(active)):
                 return factors, sweep, "converged"

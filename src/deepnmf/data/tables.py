@@ -21,11 +21,13 @@ def read_csv(path: Path) -> Dataset:
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: is empty.") from None
     cells = top.iloc[0].tolist()
-    header = not all(_is_number(cell) for cell in cells)
+    blank = not isinstance(cells[0], str) or not cells[0].strip()
+    # A row of numbers behind one name is a named sample; behind an empty cell, column numbers.
+    header = blank or not all(_is_number(cell) for cell in cells[1:] or cells)
     table = pd.read_csv(path, sep=separator, header=0 if header else None, low_memory=False)
     # pandas takes the first column as index by itself where the header is one cell shorter.
     named = not isinstance(table.index, pd.RangeIndex)
-    unnamed = header and not named and (not isinstance(cells[0], str) or not cells[0].strip())
+    unnamed = blank and not named
     return _from_table(path, table, header, named, unnamed)
 
 

@@ -20,8 +20,9 @@ class Nesterov(Solver):
     above its start falls back to its first step, which was plain as well: no update raises q.
 
     With `tol` = 0 every update takes `max_steps` steps. Otherwise a problem stops when its
-    gradient mapping LC(Y_k − F_k) is below `tol` times the first one. With `sharpen`, `tol` is
-    divided by 10 for a factor whose update took no more than `min_steps` (NeNMF's rule).
+    gradient mapping LC(Y_k − F_k) is below a goal: `tol` times the first one of the factor's first
+    update. With `sharpen`, the goal is divided by 10 after an update that took no more than
+    `min_steps` (NeNMF's rule).
     """
 
     max_steps: int = 10
@@ -32,21 +33,21 @@ class Nesterov(Solver):
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         xp = namespace(F)
         LC = problem.lipschitz
-        tol = self.tol if memory is None else memory
         rounding = 4 * float(xp.finfo(F.dtype).eps)
 
         start, start_gradient = F, problem.gradient(F)
         first = problem.project(F - start_gradient / LC)
         step = F - first
-        first_size = problem.dots(step, step)
-        outcome_residual = per_run(first_size * LC * LC)
+        mapping = problem.dots(step, step) * LC * LC
+        residual = per_run(mapping)
         if self.max_steps == 1:
-            return Outcome(first, memory, outcome_residual)
+            return Outcome(first, memory, residual)
+        goal = self.tol * self.tol * mapping if memory is None else memory
 
         D = -step
         previous, F = F, first
-        alpha = xp.ones_like(first_size)
-        running = xp.ones_like(first_size)
+        alpha = xp.ones_like(mapping)
+        running = xp.ones_like(mapping)
         taken = 1
         # The first step is plain, so the momentum begins with the second; the last is plain too.
         momentum, alpha = _momentum(alpha, xp.zeros_like(alpha))
@@ -55,17 +56,16 @@ class Nesterov(Solver):
             F_next = problem.project(Y - problem.gradient(Y) / LC)
             step = Y - F_next
             D = F_next - F
-            if tol > 0:
+            if self.tol > 0:
                 D = D * running
             uphill = problem.dots(step, D) > 0
             previous, F = F, F + D
             del Y, F_next
             taken += 1
             momentum, alpha = _momentum(alpha, uphill)
-            if tol > 0:
-                size = problem.dots(step, step)
-                floor = rounding**2 * problem.dots(F, F)
-                done = size <= xp.maximum(tol * tol * first_size, floor)
+            if self.tol > 0:
+                floor = rounding * rounding * problem.dots(F, F)
+                done = problem.dots(step, step) <= xp.maximum(goal / (LC * LC), floor)
                 running = running * xp.astype(~done, F.dtype)
                 if taken >= self.min_steps and not bool(xp.any(running > 0)):
                     break
@@ -76,9 +76,9 @@ class Nesterov(Solver):
         F = problem.project(F - gradient / LC)
         if bool(xp.any(rose)):
             F = xp.where(rose, first, F)
-        if self.sharpen and taken < self.min_steps + 1:
-            tol = tol / 10
-        return Outcome(F, tol, outcome_residual)
+        if self.sharpen and taken <= self.min_steps:
+            goal = goal / 100
+        return Outcome(F, goal, residual)
 
 
 def _momentum(alpha: Array, restart: Array) -> tuple[Array, Array]:

@@ -11,10 +11,10 @@ from deepnmf.core.subproblems import Quadratic
 
 
 class _Memory(NamedTuple):
-    """The step sizes, one a problem, and the tolerance of this factor."""
+    """Step sizes and goals (squared), one of each a problem."""
 
     step: Array
-    tol: float
+    goal: Array
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class ProjectedGradient(Solver):
     """F_{k+1} = P(F_k − t ∇q(F_k)), t the largest of …, β², β, 1, β⁻¹, … (around the last one)
     with q(F_{k+1}) − q(F_k) ≤ σ⟨∇q(F_k), F_{k+1} − F_k⟩.
 
-    A problem stops when its gradient mapping LC(F − P(F − ∇q/LC)) is below `tol` times the first
-    one; `tol` is divided by 10 for a factor whose update took one step, which is Lin's rule.
-    Step sizes are kept from one update of a factor to the next.
+    A problem stops when its gradient mapping LC(F − P(F − ∇q/LC)) is below a goal: `tol` times
+    the first one of the factor's first update, divided by 10 after every update that took at most
+    one step, which is Lin's rule. Step sizes are kept from one update of a factor to the next.
     """
 
     max_steps: int = 20
@@ -36,14 +36,12 @@ class ProjectedGradient(Solver):
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         xp = namespace(F)
         LC = problem.lipschitz
-        if memory is None:
-            memory = _Memory(xp.ones_like(problem.dots(F, F)) / LC, self.tol)
-        t, tol = memory
-
         gradient = problem.gradient(F)
         size = _mapping(problem, F, gradient)
         residual = per_run(size)
-        goal = tol * tol * size
+        if memory is None:
+            memory = _Memory(xp.ones_like(size) / LC, self.tol * self.tol * size)
+        t, goal = memory
         taken = 0
         while taken < self.max_steps:
             running = size > goal
@@ -53,8 +51,8 @@ class ProjectedGradient(Solver):
             size = _mapping(problem, F, gradient)
             taken += 1
         if taken <= 1:
-            tol = tol / 10
-        return Outcome(F, _Memory(t, tol), residual)
+            goal = goal / 100
+        return Outcome(F, _Memory(t, goal), residual)
 
     def _step(
         self, problem: Quadratic, F: Array, gradient: Array, t: Array, running: Array

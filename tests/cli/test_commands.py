@@ -1,0 +1,302 @@
+"""The command line, run in process: exit code, output and files."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from deepnmf.cli.main import main
+
+
+@pytest.fixture
+def call(capsys):
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def data(low_rank, tmp_path):
+    path = tmp_path / "data.npy"
+    np.save(path, low_rank.T)
+    return path
+
+
+FEW = ("--max-iter", "5", "--pretrain-iter", "3")
+
+
+@pytest.fixture
+def model(call, data, tmp_path):
+    path = tmp_path / "model.safetensors"
+    assert call("fit", data, "-o", path, "--layers", "8,5", *FEW)[0] == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dnmf", ()),
+        ("sdnmf/l", ("--mu", "1e-2")),
+        ("sdnmf/r", ("--lam", "1e-2,1e-3")),
+        ("sdnmf/rl1", ("--mu", "1e-2", "--lam", "1e-3", "--scaling", "fixed")),
+        ("sdnmf/rl2", ("--mu", "1e-2,0", "--lam", "1e-3", "--dtype", "float64")),
+        ("nenmf", ()),
+        ("pgnmf", ("--start", "nnsvd", "--fill", "mean")),
+    ],
+)
+def test_every_model_can_be_fitted_and_used(call, data, tmp_path, name, options):
+    target, codes = tmp_path / "m.safetensors", tmp_path / "codes.npy"
+    layers = "5" if name in ("nenmf", "pgnmf") else "8,5"
+    code, out, err = call(
+        "fit", data, "-o", target, "--model", name, "--layers", layers, *FEW, *options
+    )
+    assert (code, err) == (0, "")
+    assert f"written         {target}" in out
+    assert call("transform", target, data, "-o", codes)[0] == 0
+    assert np.load(codes).shape == (40, 5)
+    code, out, _ = call("info", target, "--json")
+    assert code == 0
+    assert json.loads(out)["model"] == name
+
+
+def test_fit_transform_evaluate_info_on_a_named_data_set(call, tmp_path):
+    target = tmp_path / "digits.safetensors"
+    code, out, err = call(
+        "fit", "digits", "-o", target, "--layers", "20,10", *FEW, "--normalize", "l2"
+    )
+    assert (code, err) == (0, "")
+    code, out, err = call("evaluate", target, "digits", "--repeats", "2")
+    assert (code, err) == (0, "")
+    for label in ("NMI", "NP", "ER", "AMI", "ARI", "accuracy"):
+        assert re.search(rf"^{label} +\d+\.\d{{4}} +\d+\.\d{{4}}$", out, re.M)
+    code, out, _ = call("evaluate", target, "digits", "--repeats", "2", "--json")
+    scores = json.loads(out)
+    assert 0.2 < scores["nmi"] < 1
+    assert scores["n_clusters"] == 10
+    code, out, _ = call("info", target)
+    assert "layers                [20, 10]" in out
+    assert "normalize             l2" in out
+
+
+def test_the_model_remembers_how_the_data_were_prepared(call, data, tmp_path, low_rank):
+    target = tmp_path / "m.safetensors"
+    call("fit", data, "-o", target, "--layers", "8,5", *FEW, "--normalize", "l2")
+    call("transform", target, data, "-o", tmp_path / "a.npy")
+    np.save(data, 7 * low_rank.T)
+    call("transform", target, data, "-o", tmp_path / "b.npy")
+    np.testing.assert_allclose(
+        np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"), rtol=1e-2, atol=1e-4
+    )
+
+
+def test_the_same_seed_gives_the_same_file(call, data, tmp_path):
+    from deepnmf import load
+
+    codes = []
+    for name in ("a", "b"):
+        call("fit", data, "-o", tmp_path / name, "--layers", "8,5", *FEW, "--seed", "3")
+        codes.append(load(tmp_path / name).components_)
+    np.testing.assert_array_equal(*codes)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv", ".tsv", ".parquet"])
+def test_codes_are_written_as_their_name_says(call, data, model, tmp_path, suffix):
+    from deepnmf.data import read
+
+    target = tmp_path / f"codes{suffix}"
+    code, out, _ = call("transform", model, data, "-o", target, "--layer", "1")
+    assert code == 0
+    assert "(40 samples, 8 parts)" in out
+    assert read(target).X.shape == (40, 8)
+
+
+def test_evaluate_with_labels_of_ones_own(call, data, model, tmp_path):
+    labels = tmp_path / "labels.txt"
+    labels.write_text("\n".join(["a", "b"] * 20))
+    code, out, _ = call("evaluate", model, data, "--labels", labels)
+    assert code == 0
+    assert "2 clusters on 40 codes" in out
+    code, _, err = call("evaluate", model, data)
+    assert (code, err) == (
+        1,
+        f"error: {data}: comes without labels; give them with --labels FILE.\n",
+    )
+    labels.write_text("a\nb\n")
+    code, _, err = call("evaluate", model, data, "--labels", labels)
+    assert (code, err) == (1, f"error: {labels}: holds 2 labels for 40 samples.\n")
+
+
+def test_sparse_data(call, tmp_path, low_rank):
+    path = tmp_path / "sparse.npz"
+    scipy.sparse.save_npz(path, scipy.sparse.csr_matrix(low_rank.T * (low_rank.T > 0.5)))
+    code, out, _ = call(
+        "fit", path, "-o", tmp_path / "m", "--layers", "8,5", *FEW, "--normalize", "l2", "--json"
+    )
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["layers"] == [8, 5]
+    assert 0 < summary["relative_error"] < 1
+
+
+def test_models_and_data_are_listed(call):
+    code, out, _ = call("models")
+    assert code == 0
+    names = [line.split()[0] for line in out.splitlines()]
+    assert names == ["dnmf", "sdnmf/l", "sdnmf/r", "sdnmf/rl1", "sdnmf/rl2", "nenmf", "pgnmf"]
+    code, out, _ = call("data", "list", "--json")
+    assert [row["name"] for row in json.loads(out)] == ["digits", "pie", "orl", "reuters"]
+    assert call("data", "list")[0] == 0
+    code, out, _ = call("data", "fetch", "digits")
+    assert (code, out) == (0, "digits comes with scikit-learn: nothing to fetch.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit",), "Missing argument"),
+        (("fit", "DATA"), "Missing option '-o'"),
+        (("bake", "DATA"), "No such command 'bake'"),
+        (("fit", "DATA", "-o", "OUT", "--model", "sdnmf/x"), "--model must be one of 'dnmf'"),
+        (("fit", "DATA", "-o", "OUT", "--layers", "8;5"), "--layers: '8;5' is not made of whole"),
+        (("fit", "DATA", "-o", "OUT", "--layers", "8,0"), "layer_sizes: 0 is too small"),
+        (("fit", "DATA", "-o", "OUT", "--mu", "-1"), "finite number ≥ 0"),
+        (("fit", "DATA", "-o", "OUT", "--mu", "few"), "--mu: 'few' is not made of numbers"),
+        (("fit", "DATA", "-o", "OUT", "--model", "dnmf", "--mu", "1"), "--mu: dnmf has no such"),
+        (("fit", "DATA", "-o", "OUT", "--model", "nenmf", "--layers", "8,5"), "has one layer"),
+        (("fit", "DATA", "-o", "OUT", "--link", "cubic"), "link must be one of 'identity'"),
+        (("fit", "DATA", "-o", "OUT", "--solver", "magic"), "solver must be one of"),
+        (("fit", "DATA", "-o", "OUT", "--normalize", "l7"), "--normalize must be one of"),
+        (("fit", "DATA", "-o", "OUT", "--dtype", "int8"), "--dtype must be one of"),
+        (("fit", "DATA", "-o", "OUT", "--device", "abacus"), "device must be one of"),
+        (("fit", "DATA", "-o", "OUT", "--fill", "ones"), "fill must be"),
+        (("fit", "DATA", "-o", "OUT", "--max-iter", "x"), "--max-iter"),
+        (("fit", "DATA", "-o", "OUT", "--tol", "-1"), "tol: -1"),
+        (("transform", "MODEL", "DATA", "-o", "codes.docx"), "must end in .npy"),
+        (("data", "fetch", "mnist"), "NAME must be one of 'digits'"),
+        (("evaluate", "MODEL", "DATA", "--normalize-codes", "l1"), "--normalize-codes must be"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_wrong_use_is_one_line_and_exit_code_2(call, data, model, tmp_path, arguments, message):
+    places = {"DATA": str(data), "MODEL": str(model), "OUT": str(tmp_path / "out")}
+    code, out, err = call(*(places.get(argument, argument) for argument in arguments))
+    assert code == 2
+    assert message in err
+    assert re.fullmatch(r"error: [^\n]+\n", err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_that_fail_are_one_line_and_exit_code_1(call, data, model, tmp_path):
+    negative = tmp_path / "negative.npy"
+    np.save(negative, np.array([[1.0, -2.0], [3.0, 4.0]]))
+    narrow = tmp_path / "narrow.npy"
+    np.save(narrow, np.ones((4, 3)))
+    cut = tmp_path / "cut.safetensors"
+    cut.write_bytes(model.read_bytes()[:-10])
+    text = tmp_path / "text.csv"
+    text.write_text("a,b\n1,x\n2,y\n")
+    cases = {
+        ("fit", tmp_path / "absent.npy", "-o", tmp_path / "out"): "no data set of that name",
+        ("fit", negative, "-o", tmp_path / "out"): "X[0, 1] = -2.0",
+        ("fit", text, "-o", tmp_path / "out"): "column 'b' holds text",
+        ("fit", data, "-o", tmp_path): "is a folder",
+        ("fit", data, "-o", tmp_path / "no" / "out"): "there is no folder",
+        ("fit", data, "-o", "/proc/out"): "cannot be written",
+        ("transform", model, narrow, "-o", tmp_path / "c.npy"): "expecting 30 features",
+        ("transform", model, data, "-o", tmp_path / "c.npy", "--layer", "9"): "has 2 layers",
+        ("transform", cut, data, "-o", tmp_path / "c.npy"): "cut short",
+        ("info", data): "not a deepnmf model file",
+        ("info", tmp_path / "absent"): "no such model file",
+    }
+    for arguments, message in cases.items():
+        code, out, err = call(*arguments)
+        assert code == 1, arguments
+        assert message in err
+        assert re.fullmatch(r"error: [^\n]+\n", err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_cannot_be_written_is_found_out_before_the_fit(call, data, monkeypatch):
+    from deepnmf import DeepNMF
+
+    monkeypatch.setattr(DeepNMF, "fit", lambda *_: pytest.fail("fitted before it looked"))
+    code, _, err = call("fit", data, "-o", "/proc/out")
+    assert code == 1
+    assert "choose another place" in err
+
+
+def test_a_fault_of_ours_shows_no_traceback(call, model, monkeypatch):
+    import deepnmf.storage
+
+    def fault(_):
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr(deepnmf.storage, "load_stored", fault)
+    code, _, err = call("info", model)
+    assert code == 1
+    assert err.startswith("error: unexpected RuntimeError: surprise")
+    assert "Traceback" not in err
+
+
+def test_demo(call, tmp_path):
+    code, out, err = call("demo", "-o", tmp_path / "demo")
+    assert (code, err) == (0, "")
+    assert re.search(r"^SDNMF/L \[32, 16\] +0\.\d{3}", out, re.M)
+    assert re.search(r"^plain NMF \[16\] +0\.\d{3}", out, re.M)
+    written = re.findall(r"^written  (.+)$", out, re.M)
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert {name.rsplit("/", 1)[-1] for name in written} == names
+    assert {"report.html", "parts-layer-1.png", "parts-layer-2.png", "scores.csv"} <= names
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert page.count("data:image/png;base64") == 3
+    assert "http" not in page.replace("http-equiv", "")
+    assert call("evaluate", tmp_path / "demo" / "digits.safetensors", "digits")[0] == 0
+
+
+def test_help_does_not_wait_for_the_heavy_libraries():
+    code = (
+        "import sys; from deepnmf.cli.main import main; code = main(['--help']);"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'pandas', 'torch', 'numba', 'matplotlib'};"
+        "sys.exit(code or sorted(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "fit" in done.stdout
+
+
+def test_the_installed_command(tmp_path):
+    command = [sys.executable, "-c", "from deepnmf.cli.main import run; run()", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_a_bar_on_a_terminal_and_none_in_a_pipe(capsys):
+    from deepnmf.cli.screen import progress
+
+    record = {"stage": "finetune", "layer": None, "objective": 1.0}
+    for show in (False, True):
+        with progress(3, show=show) as callback:
+            assert callback(record) is False
+        assert ("finetune" in capsys.readouterr().err) == show
+
+
+def test_pie_from_the_command_line(call, data_file, tmp_path):
+    data_file("pie")
+    target = tmp_path / "pie.safetensors"
+    code, _, err = call(
+        *("fit", "pie", "-o", target, "--model", "sdnmf/l", "--layers", "60,30", "--mu", "1e-3"),
+        *("--fill", "0.1", "--normalize", "l2", "--max-iter", "20", "--pretrain-iter", "10"),
+    )
+    assert (code, err) == (0, "")
+    code, out, _ = call("evaluate", target, "pie", "--repeats", "1", "--json")
+    assert json.loads(out)["nmi"] > 0.6

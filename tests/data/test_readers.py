@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+
+from deepnmf.data import read, read_labels
+from deepnmf.data.dataset import DataError
+
+X = np.array([[1.0, 0.0, 2.5], [0.0, 3.0, 1.0]])
+SPARSE = scipy.sparse.csr_matrix(X)
+
+
+def write_h5ad(path, X=SPARSE):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs["encoding-type"] = "csr_matrix"
+        group.attrs["shape"] = X.shape
+        for name in ("data", "indices", "indptr"):
+            group[name] = getattr(X, name)
+        for table, names in (("var", ["g1", "g2", "g3"]), ("obs", ["c1", "c2"])):
+            frame = file.create_group(table)
+            frame.attrs["_index"] = "_index"
+            frame["_index"] = np.asarray(names, dtype="S")
+
+
+def write_parquet(path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pd.DataFrame(X, columns=["a", "b", "c"]).to_parquet(path)
+
+
+WRITERS = {
+    "dense.npy": lambda path: np.save(path, X),
+    "dense.npz": lambda path: np.savez(path, X=X, y=[3, 4]),
+    "one.npz": lambda path: np.savez(path, whatever=X),
+    "sparse.npz": lambda path: scipy.sparse.save_npz(path, SPARSE),
+    "matrix.mtx": lambda path: scipy.io.mmwrite(path, SPARSE),
+    "matrix.mat": lambda path: scipy.io.savemat(path, {"fea": SPARSE, "gnd": [[3], [4]]}),
+    "cells.h5ad": write_h5ad,
+    "table.parquet": write_parquet,
+    "plain.csv": lambda path: path.write_text("1,0,2.5\n0,3,1\n"),
+    "header.csv": lambda path: path.write_text("a,b,c\n1,0,2.5\n0,3,1\n"),
+    "names.csv": lambda path: path.write_text(",a,b,c\nr1,1,0,2.5\nr2,0,3,1\n"),
+    "numbered.csv": lambda path: path.write_text(",a,b,c\n0,1,0,2.5\n1,0,3,1\n"),
+    "index.tsv": lambda path: path.write_text("gene\ta\tb\tc\nr1\t1\t0\t2.5\nr2\t0\t3\t1\n"),
+    "bare.tsv": lambda path: path.write_text("r1\t1\t0\t2.5\nr2\t0\t3\t1\n"),
+    "short.csv": lambda path: path.write_text("a,b,c\nr1,1,0,2.5\nr2,0,3,1\n"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_files_people_have(name, tmp_path):
+    path = tmp_path / name
+    WRITERS[name](path)
+    data = read(path)
+    found = data.X.toarray() if scipy.sparse.issparse(data.X) else data.X
+    np.testing.assert_array_equal(found, X)
+    if "sparse" in name or name.endswith((".mtx", ".mat", ".h5ad")):
+        assert scipy.sparse.issparse(data.X)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "samples"),
+    [
+        ("plain.csv", None, None),
+        ("header.csv", ["a", "b", "c"], None),
+        ("names.csv", ["a", "b", "c"], ["r1", "r2"]),
+        ("numbered.csv", ["a", "b", "c"], [0, 1]),
+        ("index.tsv", ["a", "b", "c"], ["r1", "r2"]),
+        ("short.csv", ["a", "b", "c"], ["r1", "r2"]),
+        ("table.parquet", ["a", "b", "c"], None),
+        ("cells.h5ad", ["g1", "g2", "g3"], ["c1", "c2"]),
+    ],
+)
+def test_names_are_found(name, features, samples, tmp_path):
+    WRITERS[name](tmp_path / name)
+    data = read(tmp_path / name)
+    assert (data.feature_names is None) == (features is None)
+    assert features is None or list(data.feature_names) == features
+    assert (data.sample_names is None) == (samples is None)
+    assert samples is None or list(data.sample_names) == samples
+
+
+def test_labels_that_come_with_the_data(tmp_path):
+    for name in ("dense.npz", "matrix.mat"):
+        WRITERS[name](tmp_path / name)
+        assert list(read(tmp_path / name).y) == [3, 4]
+
+
+def test_compressed_matrix_market(tmp_path):
+    WRITERS["matrix.mtx"](tmp_path / "matrix.mtx")
+    packed = tmp_path / "matrix.mtx.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "matrix.mtx").read_bytes()))
+    np.testing.assert_array_equal(read(packed).X.toarray(), X)
+
+
+def test_a_folder_of_images(tmp_path):
+    from PIL import Image
+
+    for person in ("ann", "bob"):
+        (tmp_path / person).mkdir()
+        for number in range(2):
+            pixels = np.arange(12, dtype=np.uint8).reshape(3, 4) + number
+            Image.fromarray(pixels).save(tmp_path / person / f"{number}.png")
+    data = read(tmp_path)
+    assert data.X.shape == (4, 12)
+    assert data.image_shape == (3, 4)
+    assert list(data.y) == ["ann", "ann", "bob", "bob"]
+    np.testing.assert_array_equal(data.X[1].reshape(3, 4), np.arange(12).reshape(3, 4) + 1)
+    assert next(iter(data.sample_names)) == "ann/0.png"
+    Image.fromarray(np.zeros((5, 5), np.uint8)).save(tmp_path / "odd.png")
+    with pytest.raises(DataError, match="Bring all images to one size"):
+        read(tmp_path)
+    (tmp_path / "odd.png").write_bytes(b"not an image")
+    with pytest.raises(DataError, match="odd.png: could not be read as an image"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text.csv", "a,b,c\n1,x,2\n3,4,5\n", "column 'b' holds text \\('x'\\)"),
+        ("text2.csv", "1,2,3\n4,oops,6\n", "column 2 holds text \\('oops'\\)"),
+        ("gap.csv", "a,b\n1,\n3,4\n", "data row 1, column 'b', is missing"),
+        ("empty.csv", "", "is empty"),
+        ("head.csv", "a,b,c\n", "no rows"),
+        ("ragged.csv", "1,2\n3,4,5\n", "could not be read as .csv"),
+        ("broken.npy", "junk", "broken.npy"),
+        ("broken.npz", "junk", "broken.npz"),
+        ("broken.mat", "junk", "could not be read as .mat"),
+        ("broken.mtx", "junk", "could not be read as .mtx"),
+        ("broken.h5ad", "junk", "could not be read as .h5ad"),
+        ("broken.parquet", "junk", "could not be read as .parquet"),
+        ("notes.docx", "junk", "unknown kind of file. Known: .npy"),
+    ],
+)
+def test_bad_files_say_what_is_wrong(name, content, message, tmp_path):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        read(path)
+
+
+def test_other_bad_input(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        read(tmp_path / "absent.npy")
+    with pytest.raises(DataError, match="holds no images"):
+        read(tmp_path)
+    np.save(tmp_path / "cube.npy", np.ones((2, 2, 2)))
+    with pytest.raises(DataError, match=r"got shape \(2, 2, 2\)"):
+        read(tmp_path / "cube.npy")
+    np.save(tmp_path / "text.npy", np.array([["a", "b"]]))
+    with pytest.raises(DataError, match="not numbers"):
+        read(tmp_path / "text.npy")
+    np.save(tmp_path / "object.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="object.npy"):
+        read(tmp_path / "object.npy")
+    np.savez(tmp_path / "two.npz", a=X, b=X)
+    with pytest.raises(DataError, match="holds a, b. Name the samples X"):
+        read(tmp_path / "two.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("lines.txt", "cat\ndog\ncat\n", ["cat", "dog", "cat"]),
+        ("column.csv", "label\n1\n2\n", ["1", "2"]),
+        ("pairs.csv", "id,label\na,x\nb,y\n", ["x", "y"]),
+    ],
+)
+def test_labels(name, content, expected, tmp_path):
+    (tmp_path / name).write_text(content)
+    assert list(read_labels(tmp_path / name)) == expected
+
+
+def test_bad_labels(tmp_path):
+    np.save(tmp_path / "labels.npy", np.ones((2, 2)))
+    with pytest.raises(DataError, match="one-dimensional"):
+        read_labels(tmp_path / "labels.npy")
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(DataError, match="no labels"):
+        read_labels(tmp_path / "empty.txt")
+    with pytest.raises(FileNotFoundError):
+        read_labels(tmp_path / "absent.txt")
