@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import deepnmf
 from deepnmf import DeepNMF
-from deepnmf.core.links import Identity, Link
+from deepnmf.core.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
 from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, Zero
 from deepnmf.core.solvers import Nesterov, ProjectedGradient, Solver
 from deepnmf.core.starts import Nnsvd, Random, Start
 
-LINKS: list[Link] = [Identity()]
+NONLINEAR: list[Link] = [Root(), Tanh(), Sigmoid(), Softplus()]
+LINKS: list[Link] = [Identity(), *NONLINEAR]
 PENALTIES: list[Penalty] = [Zero(), SquaredL1(0.3), Ridge(0.7)]
 SOLVERS: list[Solver] = [
     Nesterov(),

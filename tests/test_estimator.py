@@ -19,7 +19,7 @@ from deepnmf import DeepNMF
 from deepnmf.core.penalties import Ridge, SquaredL1
 from deepnmf.core.solvers import ProjectedGradient
 from deepnmf.core.starts import Given
-from tests.tables import DEEP, SINGLE, named
+from tests.tables import DEEP, NONLINEAR, SINGLE, named
 
 QUICK = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
 
@@ -59,7 +59,7 @@ def test_the_contract_of_a_fitted_model(model, sizes, X, dtype):
     assert fitted.n_features_in_ == 30
     assert fitted.n_iter_ <= 15
     assert isinstance(fitted.status_, str)
-    keys = ["stage", "layer", "sweep", "objective", "penalty", "kkt", "seconds"]
+    keys = ["stage", "layer", "sweep", "objective", "penalty", "kkt", "dead", "seconds"]
     assert all(list(record) == keys for record in fitted.history_)
     stages = {record["stage"] for record in fitted.history_}
     assert stages == ({"finetune"} if len(widths) == 2 else {"pretrain", "finetune"})
@@ -444,3 +444,72 @@ def test_single_layer_models_reach_scikit_learns_level(preset, digits):
         assert ours == pytest.approx(theirs, rel=5e-3)
     found = [run(8, random_start(seed, 8)) for seed in range(4)]
     assert min(ours for ours, _ in found) <= 1.005 * min(theirs for _, theirs in found)
+
+
+@pytest.mark.parametrize("project_codes", [False, True])
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+@pytest.mark.parametrize("model", DEEP, ids=named)
+def test_nonlinear_models(model, link, project_codes, X, tmp_path):
+    fitted = model((10, 8, 5), link=link, project_codes=project_codes, **QUICK)
+    Z = fitted.fit_transform(X)
+    np.testing.assert_array_equal(Z, fitted.transform(X))
+    assert np.linalg.norm(X - fitted.inverse_transform(Z)) == pytest.approx(
+        fitted.reconstruction_err_,
+        # Codes outside a link's domain cannot survive g.
+        rel=1e-6 if not project_codes or link.domain == (0, np.inf) else np.inf,
+    )
+    assert fitted.score(X) == pytest.approx(-(fitted.reconstruction_err_**2) / 40)
+    for layer, width in enumerate((10, 8, 5), 1):
+        codes = fitted.transform(X, layer=layer)
+        assert codes.shape == (40, width)
+        assert (codes >= 0).all()
+        assert fitted.inverse_transform(codes, layer=layer).shape == X.shape
+    unit = np.eye(8)
+    np.testing.assert_allclose(fitted.basis(2), fitted.inverse_transform(unit, layer=2))
+    W1, W2 = fitted.weights_[:2]
+    np.testing.assert_allclose(fitted.basis(2), (W1 @ link.decode(W2)).T)
+    path = tmp_path / "model.safetensors"
+    fitted.save(path)
+    loaded = deepnmf.load(path)
+    np.testing.assert_array_equal(loaded.transform(X), Z)
+    np.testing.assert_array_equal(loaded.components_, fitted.components_)
+
+
+def test_square_two_is_the_root_of_square_one(X):
+    one, two = (
+        deepnmf.sdnmf_l((8, 5), link="root", project_codes=project, **QUICK).fit_transform(X)
+        for project in (False, True)
+    )
+    np.testing.assert_allclose(two, np.sqrt(one))
+
+
+def test_codes_that_a_link_cannot_decode_are_refused(X):
+    model = deepnmf.sdnmf_l((8, 5), link="root", **QUICK).fit(X)
+    Z = model.transform(X)
+    Z[3, 1] = -0.5
+    with pytest.raises(ValueError, match=r"Z\[3, 1\] = -0.5 is no code of layer 2.*Root"):
+        model.inverse_transform(Z)
+    Z[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"Z\[3, 1\] = nan"):
+        model.inverse_transform(Z)
+
+
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_sparse_data_through_a_link_without_densifying(link, X, monkeypatch):
+    X = X * (X > 0.4)
+    settings = QUICK | {"start": "random", "link": link}
+    dense = deepnmf.sdnmf_l((8, 5), **settings).fit(X)
+    sparse = scipy.sparse.csr_matrix(X)
+    for flavour in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_matrix):
+        for name in ("toarray", "todense"):
+            monkeypatch.setattr(flavour, name, pytest.fail)
+    fitted = deepnmf.sdnmf_l((8, 5), **settings).fit(sparse)
+    assert fitted.reconstruction_err_ == pytest.approx(dense.reconstruction_err_, rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.* units are dead")
+def test_scikit_learns_own_checks_through_a_link():
+    model = deepnmf.sdnmf_l(link="root", max_iter=10, pretrain_iter=10)
+    results = check_estimator(model, on_skip=None, on_fail="raise")
+    skipped = [result["check_name"] for result in results if result["status"] != "passed"]
+    assert set(skipped) <= {"check_array_api_input"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnmf.core.arrays import Array
-from deepnmf.core.training import Plan, Record, decode_basis
+from deepnmf.core.training import Plan, Record, basis_of
 from deepnmf.inputs import to_home
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class FitWatch:
         """What a model needs to be usable as if the fit had stopped here."""
         if record["stage"] == "pretrain":
             return {}
-        basis = decode_basis(weights, len(weights))
+        basis = basis_of(weights, self.plan.link)
         return {
             "weights_": [to_home(W, self.X) for W in weights],
             "components_": to_home(basis, self.X).T,

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.advice import warn
 from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
-from deepnmf.core.arrays import Array, squared_norm, to_device
+from deepnmf.core.arrays import Array, to_device
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Penalty, TopLayer
 from deepnmf.core.solvers import Solver
@@ -27,12 +27,13 @@ from deepnmf.core.training import (
     Plan,
     Record,
     Trained,
-    decode_basis,
+    basis_of,
+    decode,
     encode,
     squared_error,
     train,
 )
-from deepnmf.inputs import check_data, is_tensor, to_compute, to_home
+from deepnmf.inputs import check_codes, check_data, is_tensor, to_compute, to_home
 from deepnmf.settings import plan_of, whole
 
 Penalties = None | Penalty | TopLayer | Sequence[Penalty | None]
@@ -50,7 +51,8 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     layer_sizes : tuple of int, or int
         Parts per layer, from the data up: (k_1, …, k_L).
     link : str or Link, default="identity"
-        The function between layers. "identity" gives the linear models.
+        The function between layers: "identity" (the linear models), "root", "tanh", "sigmoid",
+        "softplus", or a Link of your own.
     project_codes : bool, default=False
         Return g(H_L) instead of H_L.
     penalty_W, penalty_H : None, Penalty, TopLayer or one per layer
@@ -89,7 +91,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     components_ : array (k_L, n_features)
         What a unit code decodes to.
     history_ : list of dict
-        Per sweep: stage, layer, sweep, objective, penalty, kkt, seconds.
+        Per sweep: stage, layer, sweep, objective, penalty, kkt, dead (units), seconds.
     reconstruction_err_ : float
         ‖X − X̂‖_F for the codes that `transform` gives the training data.
     n_iter_ : int
@@ -179,8 +181,8 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
 
     def _keep(self, X: Array, data: Array, plan: Plan, trained: Trained, H: Array) -> None:
         """Set the fitted attributes."""
-        basis = decode_basis(trained.weights, len(plan.sizes))
-        error = squared_error(data, basis, H, squared_norm(data))
+        basis = basis_of(trained.weights, plan.link)
+        error = squared_error(data, trained.weights, plan.link, H)
         self.weights_ = [to_home(W, X) for W in trained.weights]
         self.components_ = to_home(basis, X).T
         self.history_ = trained.history
@@ -189,6 +191,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         self.status_, warning = _status(plan, trained)
         if warning:
             warn(self.status_, ConvergenceWarning)
+        _warn_of_dead_units(plan, trained)
 
     def transform(self, X: Any, layer: int | None = None) -> Array:
         """The codes of X at the top, or at layer 1 … L.
@@ -223,13 +226,19 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
                 f"inverse_transform: codes of layer {layer} have shape (n_samples, {size}), got "
                 f"{tuple(Z.shape)}."
             )
-        basis = to_device(self.basis(layer), self.weights_[0])
-        return to_device(Z, basis) @ basis
+        link = plan_of(self).link
+        weights = self.weights_[:layer]
+        H = to_device(Z, weights[0]).T
+        if not link.linear:
+            check_codes(H.T, link, layer)
+        if self.project_codes and layer == len(self.weights_):
+            H = link.decode(H)
+        return decode(weights, link, H).T
 
     def basis(self, layer: int | None = None) -> Array:
         """(k_layer, n_features): what a unit code of that layer decodes to."""
         check_is_fitted(self)
-        return decode_basis(self.weights_, self._layer(layer)).T
+        return basis_of(self.weights_[: self._layer(layer)], plan_of(self).link).T
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean over samples of ‖x − x̂‖²: higher is better."""
@@ -239,8 +248,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         data = to_compute(X, self.device).T
         weights = [to_device(W, data) for W in self.weights_]
         H = encode(data, weights, plan)
-        basis = decode_basis(weights, len(weights))
-        return -float(squared_error(data, basis, H, squared_norm(data))) / X.shape[0]
+        return -float(squared_error(data, weights, plan.link, H)) / X.shape[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file; `deepnmf.load` reads it."""
@@ -292,6 +300,18 @@ def _check_given(plan: Plan, X: Array) -> None:
     ]:
         if not bool((array >= 0).all()):
             raise ValueError(f"start: {name} has entries that are negative or NaN.")
+
+
+def _warn_of_dead_units(plan: Plan, trained: Trained) -> None:
+    """Through a link, units can be lost for good: say so when more than a tenth are."""
+    dead = trained.history[-1]["dead"] if trained.history else 0
+    if not plan.link.linear and len(plan.sizes) > 1 and dead > sum(plan.sizes) / 10:
+        warn(
+            f"{dead} of {sum(plan.sizes)} units are dead: no sample uses them. Use smaller layers, "
+            "a weaker penalty, or a larger fill of the start, such as fill=0.1 for samples of unit "
+            "norm.",
+            UserWarning,
+        )
 
 
 def _status(plan: Plan, trained: Trained) -> tuple[str, bool]:

@@ -11,6 +11,7 @@ import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from deepnmf.core.arrays import Array, is_sparse, namespace
+from deepnmf.core.links import Link
 
 if TYPE_CHECKING:
     from deepnmf.estimator import DeepNMF
@@ -54,6 +55,18 @@ def check_entries(X: Array, whom: str) -> None:
         _refuse(X, ~xp.isfinite(values), whom)
     if bool(xp.min(values) < 0):
         _refuse(X, values < 0, whom)
+
+
+def check_codes(Z: Array, link: Link, layer: int) -> None:
+    """Codes that a link can decode are ≥ 0 and finite."""
+    xp = namespace(Z)
+    bad = ~((Z >= 0) & xp.isfinite(Z))
+    where = _first(Z, bad)
+    if where is not None:
+        raise ValueError(
+            f"inverse_transform: Z[{where[0]}, {where[1]}] = {float(Z[where])} is no code of layer "
+            f"{layer}: through the link {type(link).__name__} codes are finite and ≥ 0."
+        )
 
 
 def _refuse(X: Array, bad: Array, whom: str) -> None:

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deepnmf.core.links import Identity, Link
+from deepnmf.core.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
 from deepnmf.core.penalties import Penalty, TopLayer, Zero
 from deepnmf.core.solvers import Nesterov, ProjectedGradient, Solver
 from deepnmf.core.starts import Given, Nnsvd, Random, Start
@@ -20,7 +20,13 @@ from deepnmf.core.training import Plan
 if TYPE_CHECKING:
     from deepnmf.estimator import DeepNMF
 
-LINKS: dict[str, Callable[[], Link]] = {"identity": Identity}
+LINKS: dict[str, Callable[[], Link]] = {
+    "identity": Identity,
+    "root": Root,
+    "tanh": Tanh,
+    "sigmoid": Sigmoid,
+    "softplus": Softplus,
+}
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Nesterov,
     "nesterov": Nesterov,

@@ -26,6 +26,10 @@ FORMAT = 1
 KEY = "deepnmf"
 PARTS: tuple[type, ...] = (
     links.Identity,
+    links.Root,
+    links.Tanh,
+    links.Sigmoid,
+    links.Softplus,
     penalties.Zero,
     penalties.SquaredL1,
     penalties.Ridge,

@@ -300,3 +300,19 @@ def test_pie_from_the_command_line(call, data_file, tmp_path):
     assert (code, err) == (0, "")
     code, out, _ = call("evaluate", target, "pie", "--repeats", "1", "--json")
     assert json.loads(out)["nmi"] > 0.6
+
+
+@pytest.mark.parametrize("projected", [(), ("--project-codes",)], ids=["H", "g(H)"])
+@pytest.mark.parametrize("link", ["root", "tanh", "sigmoid", "softplus"])
+@pytest.mark.parametrize("name", ["dnmf", "sdnmf/l", "sdnmf/r", "sdnmf/rl1", "sdnmf/rl2"])
+def test_every_model_with_every_link(call, data, tmp_path, name, link, projected):
+    target = tmp_path / "m"
+    code, _, err = call(
+        *("fit", data, "-o", target, "--model", name, "--layers", "8,5", *FEW, "--link", link),
+        *projected,
+    )
+    assert (code, err) == (0, "")
+    code, out, _ = call("info", target, "--json")
+    parameters = json.loads(out)["parameters"]
+    assert (parameters["link"], parameters["project_codes"]) == (link, bool(projected))
+    assert call("transform", target, data, "-o", tmp_path / "codes.csv")[0] == 0

@@ -11,8 +11,9 @@ import scipy.sparse
 
 import deepnmf
 from deepnmf.core import linear, samples
+from deepnmf.core.links import Identity
 from deepnmf.core.penalties import SquaredL1, TopLayer
-from deepnmf.core.training import Plan, decode_basis, encode, train
+from deepnmf.core.training import Plan, basis_of, decode, encode, train
 from deepnmf.settings import plan_of
 from tests.tables import DEEP, SOLVERS, named
 
@@ -47,7 +48,7 @@ def objective(X, weights, H, plan: Plan) -> float:
     """f, straight from its formula in double precision."""
     weights = [np.asarray(W, dtype=np.float64) for W in weights]
     H = np.asarray(H, dtype=np.float64)
-    fit = np.sum((X - decode_basis(weights, len(weights)) @ H) ** 2) / 2
+    fit = np.sum((X - decode(weights, plan.link, H)) ** 2) / 2
     penalty = sum(float(R.value(W)) for R, W in zip(plan.penalties_W, weights, strict=True))
     return float(fit + penalty + plan.penalties_H[-1].value(H))
 
@@ -160,11 +161,11 @@ def test_depth_reaches_what_one_layer_can_fit_and_no_more(sizes, digits, best_si
     X = digits.T
     settings = plan(deepnmf.dnmf, sizes, max_iter=300, tol=0)
     trained = train(X, settings, rng_list(0))
-    error = np.linalg.norm(X - decode_basis(trained.weights, len(sizes)) @ trained.H)
+    error = np.linalg.norm(X - decode(trained.weights, Identity(), trained.H))
     error /= np.linalg.norm(X)
     assert best_single_layer <= error <= 1.02 * best_single_layer
     layerwise = train(X, replace(settings, max_iter=0), rng_list(0))
-    before = np.linalg.norm(X - decode_basis(layerwise.weights, len(sizes)) @ layerwise.H)
+    before = np.linalg.norm(X - decode(layerwise.weights, Identity(), layerwise.H))
     assert before / np.linalg.norm(X) > 1.05 * best_single_layer
 
 
@@ -221,7 +222,7 @@ def test_a_sweep_touches_the_data_twice(sizes, low_rank, monkeypatch):
         monkeypatch.setattr(
             samples, name, lambda *args, real=real: touched.append(1) or real(*args)
         )
-    stage = plan(deepnmf.sdnmf_l, sizes, tol=0).stage(low_rank, slice(None), codes_first=False)
+    stage = plan(deepnmf.sdnmf_l, sizes, tol=0).whole_stage(low_rank)
     sizes = (30, *sizes)
     weights = [np.ones(shape) for shape in itertools.pairwise(sizes)]
     factors = stage.begin(weights, np.ones((6, 40)))
@@ -254,7 +255,7 @@ def test_encoding_solves_every_sample_to_the_end(layer, low_rank):
     settings = plan(deepnmf.sdnmf_r, (8, 4), strength=0.1, max_iter=50)
     trained = train(low_rank, settings, rng_list(0))
     H = encode(low_rank, trained.weights, settings, layer)
-    basis = decode_basis(trained.weights, layer)
+    basis = basis_of(trained.weights[:layer], Identity())
     k = basis.shape[1]
     # ½‖x − Ψh‖² + ½ λ (1ᵀh)² is a least squares problem with one more row.
     stacked = np.vstack([basis, np.sqrt(0.1) * np.ones((1, k))])

@@ -29,6 +29,9 @@ class Scaling:
 
     unit_columns: tuple[bool, ...]
     unit_rows: bool
+    degree: float = 1.0
+    """Of the link: scaling the columns of W_l by 1/c is undone by the rows of W_{l+1} times
+    c^(1/degree)."""
 
     @classmethod
     def paper(cls, layers: int) -> Scaling:
@@ -36,11 +39,21 @@ class Scaling:
         return cls((False,) * layers, False)
 
     @classmethod
-    def fixed(cls, penalties_W: Sequence[Penalty], penalty_H: Penalty) -> Scaling:
-        """The scale fixed on every side without a penalty."""
+    def fixed(
+        cls, penalties_W: Sequence[Penalty], penalty_H: Penalty, degree: float | None = 1.0
+    ) -> Scaling:
+        """The scale fixed on every side without a penalty.
+
+        Under a link that is no power (`degree` None) only W_L and H_L can trade scale.
+        """
+        last = len(penalties_W) - 1
         return cls(
-            unit_columns=tuple(not penalty.active for penalty in penalties_W),
+            unit_columns=tuple(
+                not penalty.active and (layer == last or degree is not None)
+                for layer, penalty in enumerate(penalties_W)
+            ),
             unit_rows=penalties_W[-1].active and not penalty_H.active,
+            degree=degree or 1.0,
         )
 
     def codes_penalty(
@@ -60,7 +73,7 @@ class Scaling:
         fixed: list[Array] = []
         scale = None
         for W, unit in zip(weights, self.unit_columns, strict=True):
-            W = W if scale is None else scale * W
+            W = W if scale is None else scale ** (1 / self.degree) * W
             scale = _norms(W).mT if unit else None
             fixed.append(W if scale is None else W / scale.mT)
         if scale is not None:
@@ -74,10 +87,22 @@ class Scaling:
         """Rows of H of unit RMS where asked; W_L takes the scale."""
         if not self.unit_rows:
             return tuple(weights), H, sums
-        xp = namespace(H)
-        squares = xp.linalg.diagonal(sums.S)[..., :, None] / H.shape[-1]
-        rms = xp.where(squares > 0, xp.sqrt(squares), xp.ones_like(squares))
+        rms = _rms(namespace(H).linalg.diagonal(sums.S)[..., :, None] / H.shape[-1])
         return (*weights[:-1], weights[-1] * rms.mT), H / rms, sums.rescaled(1 / rms)
+
+    def fix_rows(self, weights: Sequence[Array], H: Array) -> tuple[tuple[Array, ...], Array]:
+        """The same where there are no sums to go with."""
+        if not self.unit_rows:
+            return tuple(weights), H
+        xp = namespace(H)
+        rms = _rms(xp.sum(H * H, axis=-1, keepdims=True) / H.shape[-1])
+        return (*weights[:-1], weights[-1] * rms.mT), H / rms
+
+
+def _rms(squares: Array) -> Array:
+    """Square roots, 1 for a row of zeros."""
+    xp = namespace(squares)
+    return xp.where(squares > 0, xp.sqrt(squares), xp.ones_like(squares))
 
 
 def _norms(W: Array) -> Array:

@@ -9,17 +9,22 @@ from typing import Any, Literal
 
 from deepnmf.core.arrays import (
     Array,
+    epsilon,
+    eye,
     gram,
     inner,
     namespace,
+    squared_norm,
     stack_shape,
     to_device,
     to_double,
     transposed_product,
 )
-from deepnmf.core.linear import Factors, LinearStage
+from deepnmf.core.linear import LinearStage
 from deepnmf.core.links import Identity, Link
+from deepnmf.core.nonlinear import NonlinearStage, polish_codes
 from deepnmf.core.penalties import Penalty
+from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.core.solvers import Nesterov, Solver
 from deepnmf.core.starts import Generators, Given, Nnsvd, Start, empty_codes
@@ -31,6 +36,7 @@ Report = Callable[[Record, Sequence[Array]], bool]
 what it has."""
 
 Reason = Literal["converged", "limit", "callback"]
+Stage = LinearStage | NonlinearStage
 
 
 @dataclass(frozen=True)
@@ -48,15 +54,30 @@ class Plan:
     pretrain_iter: int = 100
     tol: float = 1e-4
 
-    def stage(self, X: Array, layers: slice, codes_first: bool) -> LinearStage:
-        """The problem of training these layers on X."""
-        penalties_W, penalty_H = self.penalties_W[layers], self.penalties_H[layers][-1]
-        scaling = (
-            Scaling.fixed(penalties_W, penalty_H)
-            if self.fixed_scale
-            else Scaling.paper(len(penalties_W))
+    def layer_stage(self, X: Array, layer: int) -> Stage:
+        """The problem of pre-training one layer (0 … L − 1) on its input X."""
+        return self._linear(X, slice(layer, layer + 1), codes_first=True)
+
+    def whole_stage(self, X: Array) -> Stage:
+        """The problem of fine-tuning all layers on X; with one layer, of training it."""
+        if self.link.linear or len(self.sizes) == 1:
+            return self._linear(X, slice(None), codes_first=len(self.sizes) == 1)
+        scaling = self._scaling(slice(None), self.link.degree)
+        penalty_H = self.penalties_H[-1]
+        return NonlinearStage(X, self.link, self.penalties_W, penalty_H, scaling, self.solver)
+
+    def _linear(self, X: Array, layers: slice, codes_first: bool) -> LinearStage:
+        scaling = self._scaling(layers)
+        penalty_H = self.penalties_H[layers][-1]
+        return LinearStage(
+            X, self.penalties_W[layers], penalty_H, scaling, self.solver, codes_first
         )
-        return LinearStage(X, penalties_W, penalty_H, scaling, self.solver, codes_first)
+
+    def _scaling(self, layers: slice, degree: float | None = 1.0) -> Scaling:
+        penalties_W, penalty_H = self.penalties_W[layers], self.penalties_H[layers][-1]
+        if self.fixed_scale:
+            return Scaling.fixed(penalties_W, penalty_H, degree)
+        return Scaling.paper(len(penalties_W))
 
 
 @dataclass
@@ -99,9 +120,9 @@ def train(X: Array, plan: Plan, generators: Generators, report: Report | None = 
     else:
         W, H = plan.start.factors(X, plan.sizes[0], generators)
         weights = (W,)
-    stage = plan.stage(X, slice(None), codes_first=not deep)
+    stage = plan.whole_stage(X)
     factors, sweeps, reason = descend(
-        stage, stage.begin(weights, H), plan.max_iter, plan.tol, watch, stage_name="finetune"
+        stage, stage.begin(weights, H), plan, plan.max_iter, watch, stage_name="finetune"
     )
     return Trained(factors.weights, factors.H, watch.history, sweeps, reason)
 
@@ -109,18 +130,22 @@ def train(X: Array, plan: Plan, generators: Generators, report: Report | None = 
 def pretrain(
     X: Array, plan: Plan, start: Start, generators: Generators, watch: _Watch
 ) -> tuple[tuple[Array, ...], Array]:
-    """Layer by layer: H_{l-1} ≈ W_l H_l with H_0 = X, each passed through g to the next."""
+    """Layer by layer: g(H_{l-1}/R) ≈ W_l H_l from X ≈ W_1 H_1 up; R goes to the weights below."""
     weights: list[Array] = []
     H = X
     for layer, size in enumerate(plan.sizes):
-        data = H if layer == 0 else plan.link.project(H)
-        stage = plan.stage(data, slice(layer, layer + 1), codes_first=True)
+        data = H
+        if layer > 0:
+            R = plan.link.scale(H)
+            weights[-1] = weights[-1] * R
+            data = plan.link.project(H / R)
+        stage = plan.layer_stage(data, layer)
         W, H = start.factors(data, size, generators)
         factors, _, _ = descend(
             stage,
             stage.begin((W,), H),
+            plan,
             plan.pretrain_iter,
-            plan.tol,
             watch,
             stage_name="pretrain",
             layer=layer + 1,
@@ -131,14 +156,14 @@ def pretrain(
 
 
 def descend(
-    stage: LinearStage,
-    factors: Factors,
+    stage: Stage,
+    factors: Any,
+    plan: Plan,
     max_iter: int,
-    tol: float,
     watch: _Watch,
     stage_name: str,
     layer: int | None = None,
-) -> tuple[Factors, int, Reason]:
+) -> tuple[Any, int, Reason]:
     """Sweep until a sweep lowers the objective by less than `tol` times its value, or the relative
     error is below `tol` (an exact factorization, whose objective would fall for ever).
 
@@ -146,7 +171,7 @@ def descend(
     """
     if watch.stopped:
         return factors, 0, "callback"
-    xp = namespace(factors.H)
+    xp, tol = namespace(factors.H), plan.tol
     active = previous = None
     for sweep in range(1, max_iter + 1):
         swept = stage.sweep(factors)
@@ -160,6 +185,7 @@ def descend(
                 "objective": objective.tolist(),
                 "penalty": penalty.tolist(),
                 "kkt": xp.sqrt(swept.residual).tolist(),
+                "dead": count_dead(plan.link, factors.weights, factors.H).tolist(),
             },
             factors.weights,
         )
@@ -177,35 +203,65 @@ def descend(
 
 
 def encode(X: Array, weights: Sequence[Array], plan: Plan, layer: int | None = None) -> Array:
-    """The codes of X at a layer (1 … L, None: L), solved to the end with the weights frozen:
+    """The codes of X at a layer (1 … L, None: L) with the weights frozen. Linear models:
 
-        argmin_{H ≥ 0} ½‖X − Ψ_l H‖² + R_l(H),    Ψ_l = W_1 … W_l.
+        argmin_{H ≥ 0} ½‖X − Ψ_l H‖² + R_l(H),    Ψ_l = W_1 … W_l,
 
-    Every sample by itself, from H = 0: the block a sample comes in does not matter.
+    solved to the end. Through a link: H_1 from W_1, H_2 from g(H_1), …, then the H_l step of
+    fine-tuning. Every sample by itself: the block it comes in does not matter.
     """
     layer = len(weights) if layer is None else layer
-    basis = decode_basis(weights, layer)
-    problem = codes_problem(gram(basis), transposed_product(basis, X), plan.penalties_H[layer - 1])
-    return to_the_end(basis).update(problem, empty_codes(X, basis.shape[-1])).F
+    weights, penalty = list(weights[:layer]), plan.penalties_H[layer - 1]
+    if plan.link.linear or layer == 1:
+        # Convex: run until rounding is in sight.
+        to_the_end = Nesterov(max_steps=2000, tol=1e-7 if epsilon(weights[0]) < 1e-10 else 1e-5)
+        return _least_squares(X, _product(weights), penalty, to_the_end)
+    H = X
+    for below, (W, R) in enumerate(zip(weights, plan.penalties_H[:layer], strict=True)):
+        data = plan.link.project(H) if below else X
+        H = _least_squares(data, W, R, Nesterov(max_steps=100, tol=1e-3))
+    return polish_codes(plan.link, weights, X, H, penalty)
 
 
-def to_the_end(like: Array) -> Nesterov:
-    """The solver of encoding: convex, so run until rounding is in sight."""
-    double = bool(namespace(like).finfo(like.dtype).eps < 1e-10)
-    return Nesterov(max_steps=2000, tol=1e-7 if double else 1e-5)
+def _least_squares(X: Array, basis: Array, penalty: Penalty, solver: Solver) -> Array:
+    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H), from H = 0."""
+    problem = codes_problem(gram(basis), transposed_product(basis, X), penalty)
+    return solver.update(problem, empty_codes(X, basis.shape[-1])).F
 
 
-def decode_basis(weights: Sequence[Array], layer: int) -> Array:
-    """Ψ_l = W_1 … W_l, (…, m, k_l)."""
+def decode(weights: Sequence[Array], link: Link, H: Array) -> Array:
+    """What the codes H of the last of these layers decode to: W_1 φ(W_2 … φ(W_l H))."""
+    return weights[0] @ first_codes(weights, link, H)
+
+
+def first_codes(weights: Sequence[Array], link: Link, H: Array) -> Array:
+    """H̃_1 = φ(W_2 … φ(W_l H)), the codes of layer 1 that H stands for."""
+    for W in reversed(weights[1:]):
+        H = link.decode(W @ H)
+    return H
+
+
+def basis_of(weights: Sequence[Array], link: Link) -> Array:
+    """(…, m, k_l): what each unit code of the last of these layers decodes to."""
+    if link.linear:
+        return _product(weights)
+    return decode(weights, link, eye(weights[-1].shape[-1], weights[-1]))
+
+
+def _product(weights: Sequence[Array]) -> Array:
+    """Ψ_l = W_1 … W_l."""
     basis = weights[0]
-    for W in weights[1:layer]:
+    for W in weights[1:]:
         basis = basis @ W
     return basis
 
 
-def squared_error(X: Array, basis: Array, H: Array, norm: Array) -> Array:
-    """‖X − ΨH‖² per run, from products: ‖X‖² − 2⟨ΨᵀX, H⟩ + ⟨ΨᵀΨ, HHᵀ⟩."""
-    cross = inner(transposed_product(basis, X), H)
-    size = inner(to_double(gram(basis)), to_double(H @ H.mT))
-    error = norm - 2 * cross + size
+def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
+    """‖X − X̂‖² per run, from products: ‖X‖² − 2⟨W_1ᵀX, H̃_1⟩ + ⟨W_1ᵀW_1, H̃_1H̃_1ᵀ⟩."""
+    if link.linear:
+        weights = [_product(weights)]
+    first = first_codes(weights, link, H)
+    cross = inner(transposed_product(weights[0], X), first)
+    size = inner(to_double(gram(weights[0])), to_double(first @ first.mT))
+    error = squared_norm(X) - 2 * cross + size
     return namespace(error).maximum(error, 0 * error)

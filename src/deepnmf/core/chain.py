@@ -1,0 +1,102 @@
+"""The forward and backward pass through X ≈ W_1 φ(W_2 φ(… φ(W_L H_L))).
+
+    forward     A_l = W_l H̃_l,  H̃_{l-1} = φ(A_l),                       l = L … 2
+    backward    G_1 = W_1ᵀW_1 H̃_1 − W_1ᵀX,
+                D_l = G_{l-1} ∘ φ′(A_l),  ∂f/∂W_l = D_l H̃_lᵀ,  G_l = W_lᵀ D_l,
+                ∂f/∂H_L = G_L
+
+The fit is a quadratic in H̃_1, known by M = W_1ᵀW_1 and P = W_1ᵀX alone: two points differ by
+⟨½(G_1 + G_1′), H̃_1′ − H̃_1⟩ exactly, without the cancellation of subtracting values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from deepnmf.core.arrays import Array, choose
+from deepnmf.core.links import Link
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A forward pass. Levels are the paper's: 2 … L for A_l and W_l, and L for H_L."""
+
+    link: Link
+    weights: tuple[Array, ...]
+    M: Array
+    P: Array
+    A: tuple[Array, ...]
+    """A_2 … A_L."""
+    codes: tuple[Array, ...]
+    """H̃_1 … H̃_{L-1}, H_L."""
+    G: Array
+    """G_1."""
+
+    @classmethod
+    def forward(cls, link: Link, weights: Sequence[Array], H: Array, M: Array, P: Array) -> Chain:
+        """All of the pass, from the codes down."""
+        depth = len(weights)
+        empty = cls(link, tuple(weights), M, P, (H,) * (depth - 1), (H,) * depth, G=P)
+        return empty.replaced(depth, weights[-1] @ H)
+
+    @property
+    def depth(self) -> int:
+        return len(self.weights)
+
+    def replaced(
+        self,
+        level: int,
+        A: Array,
+        weights: Array | None = None,
+        H: Array | None = None,
+    ) -> Chain:
+        """The pass with another A_level (because W_level, or H_L, is another), from there down."""
+        products, codes, Ws = list(self.A), list(self.codes), list(self.weights)
+        if weights is not None:
+            Ws[level - 1] = weights
+        if H is not None:
+            codes[-1] = H
+        for below in range(level, 1, -1):
+            products[below - 2] = A
+            codes[below - 2] = self.link.decode(A)
+            if below > 2:
+                A = Ws[below - 2] @ codes[below - 2]
+        G = self.M @ codes[0] - self.P
+        return replace(self, weights=tuple(Ws), A=tuple(products), codes=tuple(codes), G=G)
+
+    def rescaled(self, weights: Sequence[Array], H: Array) -> Chain:
+        """The same pass with the scale between W_L and H_L moved: their product is what it was."""
+        return replace(self, weights=tuple(weights), codes=(*self.codes[:-1], H))
+
+    def error(self, level: int) -> Array:
+        """D_level = G_{level-1} ∘ φ′(A_level)."""
+        G = self.G
+        for l in range(2, level):  # noqa: E741
+            G = self.weights[l - 1].mT @ (G * self.link.slope(self.A[l - 2]))
+        return G * self.link.slope(self.A[level - 2])
+
+    def gradient_weights(self, level: int) -> Array:
+        """∂f/∂W_level of the fit."""
+        return self.error(level) @ self.codes[level - 1].mT
+
+    def gradient_codes(self) -> Array:
+        """∂f/∂H_L of the fit."""
+        return self.weights[-1].mT @ self.error(self.depth)
+
+    def merged(self, keep: Array, before: Chain) -> Chain:
+        """This pass for the problems in `keep`, `before` for the others."""
+        return replace(
+            self,
+            weights=tuple(
+                new if new is old else choose(keep, new, old)
+                for new, old in zip(self.weights, before.weights, strict=True)
+            ),
+            A=_choose_each(keep, self.A, before.A),
+            codes=_choose_each(keep, self.codes, before.codes),
+            G=choose(keep, self.G, before.G),
+        )
+
+
+def _choose_each(keep: Array, new: Sequence[Array], old: Sequence[Array]) -> tuple[Array, ...]:
+    return tuple(a if a is b else choose(keep, a, b) for a, b in zip(new, old, strict=True))

@@ -1,0 +1,188 @@
+"""One sweep over the factors of X ≈ W_1 φ(W_2 φ(… φ(W_L H_L))).
+
+H_L first, then W_L … W_2, by projected gradient steps through the layers; then W_1, a quadratic,
+by the solver of the linear models. A sweep touches X twice: for W_1ᵀX, and for X H̃_1ᵀ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from deepnmf.core.arrays import (
+    Array,
+    choose,
+    epsilon,
+    gram,
+    inner,
+    namespace,
+    squared_norm,
+    stack_shape,
+    to_double,
+    transposed_product,
+)
+from deepnmf.core.chain import Chain
+from deepnmf.core.links import Link
+from deepnmf.core.penalties import Penalty
+from deepnmf.core.revival import revive
+from deepnmf.core.samples import add_up
+from deepnmf.core.scaling import Scaling
+from deepnmf.core.solvers import Solver
+from deepnmf.core.solvers.base import per_run
+from deepnmf.core.solvers.line_search import Variable, step
+from deepnmf.core.subproblems import weights_problem
+
+STEPS = 3
+"""Gradient steps per factor and sweep."""
+
+
+@dataclass(frozen=True)
+class NonlinearFactors:
+    """Where fine-tuning through the layers stands."""
+
+    weights: tuple[Array, ...]
+    H: Array
+    fit: Array
+    """½‖X − X̂‖² per run."""
+    memories: tuple[Any, ...]
+    """The solver's of W_1, the step sizes of W_2 … W_L and of H_L."""
+    residual: Array
+    """As in the linear models: Σ_F ‖F‖²‖gradient mapping‖², each as its update found it."""
+
+    def kept(self, active: Array, before: NonlinearFactors) -> NonlinearFactors:
+        """These factors for the runs that go on, `before` for those that have stopped."""
+        keep = active[..., None, None]
+        return replace(
+            self,
+            weights=tuple(
+                choose(keep, new, old)
+                for new, old in zip(self.weights, before.weights, strict=True)
+            ),
+            H=choose(keep, self.H, before.H),
+            fit=choose(active, self.fit, before.fit),
+        )
+
+
+@dataclass(frozen=True)
+class NonlinearStage:
+    """min ½‖X − W_1 φ(W_2 … φ(W_L H))‖² + Σ_l R_l(W_l) + R(H), the fine-tuning of all layers."""
+
+    X: Array
+    link: Link
+    penalties_W: tuple[Penalty, ...]
+    penalty_H: Penalty
+    scaling: Scaling
+    solver: Solver
+
+    def begin(self, weights: Sequence[Array], H: Array) -> NonlinearFactors:
+        """The factors that fine-tuning starts from."""
+        fixed, H, _ = self.scaling.fix_weights(weights, H, None)
+        fixed, H = self.scaling.fix_rows(fixed, H)
+        memories = (None,) * (len(fixed) + 1)
+        nothing = inner(H, 0 * H)
+        return NonlinearFactors(fixed, H, nothing, memories, nothing)
+
+    def sweep(self, factors: NonlinearFactors) -> NonlinearFactors:
+        """Every factor once; none of the updates raises the objective."""
+        depth = len(factors.weights)
+        W1, memories = factors.weights[0], list(factors.memories)
+        residual = 0 * factors.residual
+        chain = Chain.forward(
+            self.link, factors.weights, factors.H, gram(W1), transposed_product(W1, self.X)
+        )
+        chain, memories[-1], found = self._descend(chain, self._codes(chain), memories[-1])
+        chain = chain.rescaled(*self.scaling.fix_rows(chain.weights, chain.codes[-1]))
+        residual = residual + found
+        for level in range(depth, 1, -1):
+            variable = Variable(
+                level,
+                codes=False,
+                penalty=self.penalties_W[level - 1],
+                unit_columns=self.scaling.unit_columns[level - 1],
+            )
+            chain = revive(chain, variable)
+            chain, memories[level - 1], found = self._descend(chain, variable, memories[level - 1])
+            residual = residual + found
+        first, H = chain.codes[0], chain.codes[-1]
+        weights = chain.weights
+        del chain
+        S, Q = add_up(self.X, first)
+        problem = weights_problem(None, S, Q, self.penalties_W[0], self.scaling.unit_columns[0])
+        W1, memories[0], found = self.solver.update(problem, W1, memories[0])
+        residual = residual + found * inner(weights[0], weights[0])
+        basis = to_double(W1)
+        fit = self._half_norm - inner(to_double(Q), basis) + inner(gram(basis), to_double(S)) / 2
+        fixed, H, _ = self.scaling.fix_weights((W1, *weights[1:]), H, None)
+        return NonlinearFactors(
+            fixed, H, namespace(fit).maximum(fit, 0 * fit), tuple(memories), residual
+        )
+
+    def objective(self, factors: NonlinearFactors) -> tuple[Array, Array]:
+        """f and the part of it that is penalties, per run."""
+        penalty = self.penalty_H.value(factors.H) + sum(
+            R.value(W) for R, W in zip(self.penalties_W, factors.weights, strict=True)
+        )
+        return factors.fit + penalty, penalty
+
+    def negligible(self, tol: float) -> Array:
+        """The objective at a relative error of `tol`, or as small as rounding lets one see."""
+        return max(tol * tol, 10 * epsilon(self.X)) * self._half_norm
+
+    @cached_property
+    def _half_norm(self) -> Array:
+        return squared_norm(self.X) / 2
+
+    def _codes(self, chain: Chain) -> Variable:
+        penalty = self.scaling.codes_penalty(
+            self.penalty_H, self.penalties_W[-1], chain.weights[-1], self.X.shape[-1]
+        )
+        return Variable(chain.depth, codes=True, penalty=penalty)
+
+    @staticmethod
+    def _descend(chain: Chain, variable: Variable, t: Array) -> tuple[Chain, Array, Array]:
+        F = variable.value(chain)
+        size, residual = inner(F, F), None
+        for _ in range(STEPS):
+            chain, t, mapping = step(chain, variable, t)
+            residual = per_run(mapping) if residual is None else residual
+        return chain, t, residual * size
+
+
+def polish_codes(
+    link: Link, weights: Sequence[Array], X: Array, H: Array, penalty: Penalty
+) -> Array:
+    """The H_L step of fine-tuning with all weights frozen, every sample until its gradient mapping
+    has fallen far below the first. Samples that are done drop out of the work."""
+    xp, double = namespace(H), epsilon(H) < 1e-10
+    tol, rounds = (1e-6, 20) if double else (1e-3, 6)
+    M, P = gram(weights[0]), transposed_product(weights[0], X)
+    variable = Variable(len(weights), codes=True, penalty=penalty)
+    chain = Chain.forward(link, weights, H, M, P)
+    t: Array = None
+    goal: Array = None
+    running: Array = None
+    alone = not stack_shape(H)
+    places = np.arange(H.shape[-1])
+    for _ in range(rounds):
+        for _ in range(50):
+            chain, t, mapping = step(chain, variable, t, running)
+            if goal is None:
+                goal = tol * tol * mapping
+                running = xp.ones_like(mapping)
+            running = running * xp.astype(mapping > goal, H.dtype)
+        if not bool(xp.any(running > 0)):
+            break
+        if alone:
+            left = running[0] > 0
+            H[:, places] = chain.codes[-1]
+            places = places[np.asarray(left.tolist())]
+            chain = Chain.forward(link, weights, chain.codes[-1][:, left], M, P[:, places])
+            t, goal, running = t[:, left], goal[:, left], running[:, left]
+    if alone:
+        H[:, places] = chain.codes[-1]
+        return H
+    return chain.codes[-1]

@@ -1,0 +1,87 @@
+"""Dead units: counted, and brought back where that lowers the objective.
+
+A unit of layer l − 1 is dead when nothing reaches it or it reaches nothing: its row of W_l (of H_L
+for the last layer) or its column of W_{l-1} is zero. Where φ′(0) = 0, as for the square, a dead row
+of W_l has no gradient and would stay dead for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deepnmf.core.arrays import Array, namespace, zeros
+from deepnmf.core.chain import Chain
+from deepnmf.core.links import Link
+from deepnmf.core.solvers.line_search import Variable
+
+TRIALS = 6
+
+
+def count_dead(link: Link, weights: Sequence[Array], H: Array) -> Array:
+    """Dead units of all layers, per run."""
+    xp = namespace(H)
+    dead = None
+    for layer, W in enumerate(weights):
+        last = layer == len(weights) - 1
+        above = H if last else weights[layer + 1]
+        unused = ~xp.any(W > 0, axis=-2)
+        # With φ(0) > 0 a unit without input is a constant, not dead.
+        silent = ~xp.any(above > 0, axis=-1) & (last or _silent_at_zero(link, W))
+        number = xp.sum(xp.astype(unused | silent, xp.int64), axis=-1)
+        dead = number if dead is None else dead + number
+    return dead
+
+
+def revive(chain: Chain, variable: Variable) -> Chain:
+    """Give dead rows of W_level one entry each, where that lowers f; `chain` as it was otherwise.
+
+    To first order in φ(s h_c), unit i with the single entry W_ic = s changes f by
+    Σ_j G_ij φ(s h_cj), most for the c that correlates best with −G_i. The size s is tried from
+    the best one for the unit alone downwards, and kept only if f falls.
+    """
+    W = chain.weights[variable.level - 1]
+    if chain.link.expansion(W[..., :1, :1], W[..., :1, :1]) is None:
+        return chain
+    xp = namespace(W)
+    dead = ~xp.any(W > 0, axis=-1, keepdims=True)
+    if not bool(xp.any(dead)):
+        return chain
+    H = chain.codes[variable.level - 1]
+    reached = chain.link.decode(H)
+    pull = -(_error_below(chain, variable.level) @ reached.mT)
+    power = xp.sum(reached * reached, axis=-1, keepdims=True).mT
+    gain = pull / xp.sqrt(xp.where(power > 0, power, xp.ones_like(power)))
+    best = xp.max(gain, axis=-1, keepdims=True)
+    useful = dead & (best > 0)
+    count = xp.sum(xp.astype(useful, W.dtype), axis=-2, keepdims=True)
+    if not bool(xp.any(useful)):
+        return chain
+    curvature = xp.linalg.diagonal(chain.M)[..., :, None] if variable.level == 2 else 1.0
+    # φ(s h) = s² h²: the best s² of one unit alone, shared among the revived (f is convex there).
+    square = pull / (curvature * xp.where(power > 0, power, xp.ones_like(power)))
+    share = xp.where(count > 0, count, xp.ones_like(count))
+    entry = xp.sqrt(xp.clip(square, 0, None) / share)
+    chosen = xp.astype(useful & (gain == best), W.dtype)
+    for _ in range(TRIALS):
+        seeded = variable.project(W + chosen * entry)
+        revived = variable.moved(chain, seeded)
+        change = variable.dots((chain.G + revived.G) / 2, revived.codes[0] - chain.codes[0])
+        change = change + variable.dots(
+            seeded - W, variable.penalty.gradient((W + seeded) / 2) + zeros(W.shape, W)
+        )
+        better = change < 0
+        if bool(xp.all(better)):
+            return revived
+        entry = xp.where(better, entry, entry / 4)
+    return revived.merged(better, chain)
+
+
+def _error_below(chain: Chain, level: int) -> Array:
+    """G_{level-1}: what the units that W_level feeds would like to change."""
+    if level == 2:
+        return chain.G
+    return chain.weights[level - 2].mT @ chain.error(level - 1)
+
+
+def _silent_at_zero(link: Link, W: Array) -> bool:
+    return not bool(namespace(W).any(link.decode(0 * W[..., :1, :1]) > 0))

@@ -1,0 +1,186 @@
+"""Projected gradient steps through the layers, for factors that a link stands above.
+
+    F ← P(F − t ∇f(F))
+
+H_L takes one step size a sample, W_l one a run; both are remembered from sweep to sweep. Where φ is
+a quadratic polynomial and A_2 linear in the factor, f along the step is a quartic whose minimum is
+found exactly, and nothing is evaluated twice; otherwise steps are tried by Armijo's rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from deepnmf.core.arrays import (
+    Array,
+    at_least,
+    column_dots,
+    inner,
+    namespace,
+    positive,
+    scalars,
+)
+from deepnmf.core.chain import Chain
+from deepnmf.core.penalties import Penalty
+from deepnmf.core.quartic import minimise_quartic
+
+SIGMA = 0.01
+TRIALS = 20
+STEP_RANGE = (1e-15, 1e15)
+
+
+class Stepped(NamedTuple):
+    """The pass after a step, the next step size, and ‖(F − P(F − t∇f))/t‖² before it."""
+
+    chain: Chain
+    t: Array
+    mapping: Array
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The factor that moves: H_L (`codes`), or W_level."""
+
+    level: int
+    codes: bool
+    penalty: Penalty
+    unit_columns: bool = False
+
+    def value(self, chain: Chain) -> Array:
+        """F."""
+        return chain.codes[-1] if self.codes else chain.weights[self.level - 1]
+
+    def gradient(self, chain: Chain) -> Array:
+        """∇f(F), penalty included."""
+        fit = chain.gradient_codes() if self.codes else chain.gradient_weights(self.level)
+        return fit + self.penalty.gradient(self.value(chain)) if self.penalty.active else fit
+
+    def response(self, chain: Chain, D: Array) -> Array:
+        """The change of A_level when F changes by D."""
+        return chain.weights[-1] @ D if self.codes else D @ chain.codes[self.level - 1]
+
+    def moved(self, chain: Chain, F: Array) -> Chain:
+        """The pass with F in place."""
+        if self.codes:
+            return chain.replaced(self.level, chain.weights[-1] @ F, H=F)
+        return chain.replaced(self.level, F @ chain.codes[self.level - 1], weights=F)
+
+    def project(self, F: Array) -> Array:
+        """The nearest feasible factor."""
+        F = positive(F)
+        if self.unit_columns:
+            F = F / at_least(namespace(F).sqrt(column_dots(F, F)), 1)
+        return F
+
+    def dots(self, U: Array, V: Array) -> Array:
+        """⟨u, v⟩ for every problem: a sample for H_L, a run for W_l."""
+        return column_dots(U, V) if self.codes else scalars(inner(U, V), U)
+
+    def first_step(self, F: Array, gradient: Array) -> Array:
+        """A step size to begin with, for a step of a tenth of the problem's own size."""
+        xp = namespace(F)
+        size, slope = self.dots(F, F), self.dots(gradient, gradient)
+        size = xp.where(size > 0, size, xp.ones_like(size))
+        t = 0.1 * xp.sqrt(size / xp.where(slope > 0, slope, xp.ones_like(slope)))
+        return xp.clip(t, *STEP_RANGE)
+
+
+def step(
+    chain: Chain, variable: Variable, t: Array | None, running: Array | None = None
+) -> Stepped:
+    """One step of every problem (of those in `running`, 1 or 0); none raises f."""
+    F, gradient = variable.value(chain), variable.gradient(chain)
+    t = variable.first_step(F, gradient) if t is None else t
+    D = variable.project(F - t * gradient) - F
+    mapping = variable.dots(D, D) / (t * t)
+    if running is not None:
+        D = D * running
+    B = variable.response(chain, D)
+    expansion = chain.link.expansion(chain.A[0], B) if variable.level == 2 else None
+    if expansion is not None:
+        moved, following = _exact(chain, variable, F, D, B, expansion, t)
+    else:
+        moved, following = _armijo(chain, variable, F, gradient, t, running)
+    # A factor that has nowhere to go says nothing about step sizes.
+    xp = namespace(F)
+    following = xp.clip(xp.where(mapping > 0, following, t), *STEP_RANGE)
+    return Stepped(moved, following, mapping)
+
+
+def _exact(
+    chain: Chain,
+    variable: Variable,
+    F: Array,
+    D: Array,
+    B: Array,
+    expansion: tuple[Array, Array],
+    t: Array,
+) -> tuple[Chain, Array]:
+    """The lowest point of f along F + sD, 0 ≤ s ≤ 1.
+
+    Not beyond 1, though more may be feasible: how much more would hang on the rounding of entries
+    that have just reached 0. Longer steps come from t.
+    """
+    xp = namespace(F)
+    dots = variable.dots
+    U1, U2 = expansion
+    MU1, MU2 = chain.M @ U1, chain.M @ U2
+    c1 = dots(chain.G, U1)
+    c2 = dots(chain.G, U2) + dots(U1, MU1) / 2
+    if variable.penalty.active:
+        c1 = c1 + dots(D, variable.penalty.gradient(F))
+        c2 = c2 + dots(D, variable.penalty.gradient(D)) / 2
+    c3, c4 = dots(U1, MU2), dots(U2, MU2) / 2
+    s = minimise_quartic((c1, c2, c3, c4), xp.ones_like(c1))
+    A = positive(chain.A[0] + s * B)
+    F = positive(F + s * D)
+    moved = Chain(
+        chain.link,
+        chain.weights
+        if variable.codes
+        else (*chain.weights[: variable.level - 1], F, *chain.weights[variable.level :]),
+        chain.M,
+        chain.P,
+        (A, *chain.A[1:]),
+        (chain.link.decode(A), *chain.codes[1:-1], F)
+        if variable.codes
+        else (chain.link.decode(A), *chain.codes[1:]),
+        chain.G + s * MU1 + s * s * MU2,
+    )
+    # Towards the step that would have been taken whole; a step not taken was too long.
+    factor = xp.where(s > 0, xp.clip(2 * s, 0.25, None), 0.25 * xp.ones_like(s))
+    return moved, t * factor
+
+
+def _armijo(
+    chain: Chain,
+    variable: Variable,
+    F: Array,
+    gradient: Array,
+    t: Array,
+    running: Array | None,
+) -> tuple[Chain, Array]:
+    """The first of t, t/2, t/4, … that lowers f by σ⟨∇f, step⟩; its pass is the next one's."""
+    xp = namespace(F)
+    best, size = chain, t
+    waiting = xp.ones_like(t) > 0 if running is None else running > 0
+    first = None
+    for trial in range(TRIALS):
+        F_trial = variable.project(F - size * gradient)
+        passed = variable.moved(chain, F_trial)
+        D = F_trial - F
+        change = variable.dots((chain.G + passed.G) / 2, passed.codes[0] - chain.codes[0])
+        if variable.penalty.active:
+            change = change + variable.dots(D, variable.penalty.gradient((F + F_trial) / 2))
+        enough = change <= SIGMA * variable.dots(gradient, D)
+        take = waiting & enough & (change <= 0)
+        best = passed.merged(take, best)
+        if trial == 0:
+            first = take
+        waiting = waiting & ~take
+        if not bool(xp.any(waiting)):
+            break
+        size = xp.where(waiting, size / 2, size)
+    # A step that passed at once may be longer next time.
+    return best, xp.where(first, 2 * size, size)

@@ -1,0 +1,267 @@
+"""The laws of training through a link, over links, depths and models."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import deepnmf
+from deepnmf.core import nonlinear, samples
+from deepnmf.core.arrays import gram
+from deepnmf.core.chain import Chain
+from deepnmf.core.links import Root
+from deepnmf.core.penalties import Zero
+from deepnmf.core.quartic import minimise_quartic
+from deepnmf.core.revival import count_dead, revive
+from deepnmf.core.solvers.line_search import Variable, step
+from deepnmf.core.training import decode, encode, train
+from tests.core.test_training import objective, plan, rng_list, stages
+from tests.tables import DEEP, NONLINEAR, named
+
+DEPTHS = [(8, 5), (10, 8, 5)]
+
+
+def random_chain(link, sizes, X, rng, place=np.asarray):
+    """A point well inside, where every derivative exists."""
+    widths = (X.shape[0], *sizes)
+    weights = [place(rng.random(shape) / shape[1]) for shape in itertools.pairwise(widths)]
+    H = place(0.1 + rng.random((sizes[-1], X.shape[1])))
+    return Chain.forward(link, weights, H, gram(weights[0]), weights[0].T @ place(X))
+
+
+@pytest.mark.parametrize("sizes", DEPTHS, ids=len)
+@pytest.mark.parametrize("model", DEEP, ids=named)
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_gradients_equal_finite_differences(link, model, sizes, library, rng):
+    X = rng.random((6, 7))
+    settings = plan(model, sizes, strength=0.3, link=link)
+
+    def place(array):
+        if library == "numpy":
+            return np.asarray(array)
+        return pytest.importorskip("torch").from_numpy(np.array(array))
+
+    chain = random_chain(link, sizes, X, rng, place)
+    weights = [np.array(W) for W in chain.weights]
+    H = np.array(chain.codes[-1])
+    depth = len(sizes)
+    variables = [Variable(depth, True, settings.penalties_H[-1])]
+    variables += [
+        Variable(level, False, settings.penalties_W[level - 1]) for level in range(2, depth + 1)
+    ]
+    for variable in variables:
+        F = H if variable.codes else weights[variable.level - 1]
+        slopes = np.empty_like(F)
+        for place_ in np.ndindex(F.shape):
+            values = []
+            for sign in (1, -1):
+                kept = F[place_]
+                F[place_] = kept + sign * 1e-6
+                values.append(objective(X, weights, H, settings))
+                F[place_] = kept
+            slopes[place_] = (values[0] - values[1]) / 2e-6
+        found = np.asarray(variable.gradient(chain))
+        assert np.linalg.norm(found - slopes) <= 1e-6 * np.linalg.norm(slopes)
+
+
+@pytest.mark.parametrize("sizes", DEPTHS, ids=len)
+@pytest.mark.parametrize("model", DEEP, ids=named)
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_the_objective_never_rises(link, model, sizes, library, low_rank):
+    X = low_rank if library == "numpy" else pytest.importorskip("torch").from_numpy(low_rank.copy())
+    scaling = "paper" if library == "numpy" else "fixed"
+    settings = plan(model, sizes, link=link, scaling=scaling, max_iter=100, pretrain_iter=20, tol=0)
+    trained = train(X, settings, rng_list(0))
+    assert trained.sweeps == 100
+    scale = np.sum(low_rank**2) / 2
+    for records in stages(trained.history):
+        values = np.array([record["objective"] for record in records])
+        assert np.isfinite(values).all()
+        assert np.diff(values).max() <= 1e-10 * scale
+        assert np.isfinite([record["kkt"] for record in records]).all()
+    assert min(float(W.min()) for W in trained.weights) >= 0
+    found = objective(low_rank, trained.weights, trained.H, settings)
+    assert values[-1] == pytest.approx(found, abs=1e-10 * scale)
+
+
+@pytest.mark.parametrize("scaling", ["paper", "fixed"])
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_single_precision(link, scaling, low_rank, library):
+    X = low_rank.astype(np.float32)
+    X = X if library == "numpy" else pytest.importorskip("torch").from_numpy(X)
+    settings = plan(deepnmf.sdnmf_rl1, (8, 5), link=link, scaling=scaling, max_iter=100, tol=0)
+    trained = train(X, settings, rng_list(0))
+    scale = np.sum(low_rank**2) / 2
+    for records in stages(trained.history):
+        values = np.array([record["objective"] for record in records])
+        assert np.diff(values).max() <= 1e-6 * scale
+    assert all(W.dtype == X.dtype for W in trained.weights)
+    if link.degree is not None:
+        double = train(low_rank, settings, rng_list(0)).history[-1]["objective"]
+        assert values[-1] == pytest.approx(double, rel=5e-3)
+
+
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_fine_tuning_gains_over_pre_training(link, low_rank):
+    settings = plan(deepnmf.dnmf, (8, 5), link=link, max_iter=100, tol=0)
+    before, after = (
+        train(low_rank, replace(settings, max_iter=sweeps), rng_list(0)) for sweeps in (0, 100)
+    )
+    errors = [
+        np.linalg.norm(low_rank - decode(fit.weights, link, fit.H)) for fit in (before, after)
+    ]
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_a_square_fits_better_than_a_line(low_rank):
+    """Through the root two layers can do what one linear layer of that rank cannot."""
+    linear, root = (
+        train(low_rank, plan(deepnmf.dnmf, (12, 3), max_iter=300, tol=0, link=link), rng_list(0))
+        for link in ("identity", "root")
+    )
+    assert root.history[-1]["objective"] < 0.9 * linear.history[-1]["objective"]
+
+
+@pytest.mark.parametrize("tol", [0, 1e-3])
+@pytest.mark.parametrize("scaling", ["paper", "fixed"])
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_a_stack_is_its_runs(link, scaling, tol, low_rank, rng, library):
+    X = np.stack([low_rank, low_rank[::-1], rng.random(low_rank.shape)])
+    settings = plan(
+        deepnmf.sdnmf_rl1,
+        (8, 5),
+        link=link,
+        scaling=scaling,
+        max_iter=15,
+        pretrain_iter=10,
+        tol=tol,
+    )
+    stack = X if library == "numpy" else pytest.importorskip("torch").from_numpy(X.copy())
+    together = train(stack, settings, rng_list(1, 2, 3))
+    for run, seed in enumerate((1, 2, 3)):
+        alone = train(stack[run], settings, rng_list(seed))
+        found = objective(X[run], [W[run] for W in together.weights], together.H[run], settings)
+        assert found == pytest.approx(alone.history[-1]["objective"], rel=1e-5)
+
+
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_sparse_data_equal_dense_data(link, low_rank):
+    X = low_rank * (low_rank > 0.3)
+    settings = plan(
+        deepnmf.sdnmf_l, (8, 5), link=link, max_iter=10, pretrain_iter=10, tol=0, start="random"
+    )
+    dense = train(X, settings, rng_list(0))
+    sparse = train(scipy.sparse.csc_matrix(X), settings, rng_list(0))
+    assert sparse.history[-1]["objective"] == pytest.approx(dense.history[-1]["objective"])
+
+
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+@pytest.mark.parametrize("layer", [1, 2, 3])
+def test_a_sample_is_encoded_by_itself(link, layer, low_rank):
+    settings = plan(deepnmf.sdnmf_rl1, (10, 8, 5), link=link, max_iter=10, pretrain_iter=10)
+    weights = train(low_rank, settings, rng_list(0)).weights
+    together = encode(low_rank, weights, settings, layer)
+    alone = np.hstack([encode(low_rank[:, [j]], weights, settings, layer) for j in range(40)])
+    if link.expansion(together, together) is not None:
+        np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-8)
+    # Armijo's rule accepts or halves: a rounding error at the border moves codes, not their fit.
+    errors = [
+        np.sum((low_rank - decode(weights[:layer], link, H)) ** 2, axis=0)
+        for H in (together, alone)
+    ]
+    np.testing.assert_allclose(*errors, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_encoding_ends_lower_than_its_layer_wise_start(link, low_rank, monkeypatch):
+    settings = plan(deepnmf.dnmf, (8, 5), link=link, max_iter=30)
+    weights = train(low_rank, settings, rng_list(0)).weights
+    polished = encode(low_rank, weights, settings)
+    monkeypatch.setattr("deepnmf.core.training.polish_codes", lambda *args: args[3])
+    start = encode(low_rank, weights, settings)
+    errors = [np.sum((low_rank - decode(weights, link, H)) ** 2, axis=0) for H in (polished, start)]
+    assert (errors[0] <= errors[1] + 1e-12).all()
+    assert errors[0].sum() < errors[1].sum()
+
+
+def test_a_sweep_touches_the_data_twice(low_rank, monkeypatch):
+    touched = []
+    for module in (samples, nonlinear):
+        for name in ("transposed_product", "product_transposed"):
+            if hasattr(module, name):
+                real = getattr(module, name)
+                monkeypatch.setattr(
+                    module, name, lambda *args, real=real: touched.append(1) or real(*args)
+                )
+    stage = plan(deepnmf.sdnmf_l, (8, 5), link="root").whole_stage(low_rank)
+    factors = stage.begin([np.ones((30, 8)), np.ones((8, 5))], np.ones((5, 40)))
+    touched.clear()
+    for _ in range(4):
+        factors = stage.sweep(factors)
+        stage.objective(factors)
+    assert len(touched) == 8
+
+
+def test_the_exact_line_search_is_exact(rng):
+    c = tuple(rng.standard_normal((1, 200)) for _ in range(3))
+    c = (-np.abs(c[0]), c[1], c[2], np.abs(rng.standard_normal((1, 200))))
+    limit = rng.uniform(0.5, 4, (1, 200))
+    t = minimise_quartic(c, limit)
+    fine = np.linspace(0, 1, 4001)[:, None] * limit
+    values = fine * (c[0] + fine * (c[1] + fine * (c[2] + fine * c[3])))
+    found = t * (c[0] + t * (c[1] + t * (c[2] + t * c[3])))
+    assert (t >= 0).all()
+    assert (t <= limit).all()
+    assert (found <= values.min(axis=0) + 1e-3 * np.abs(values.min(axis=0))).all()
+    uphill = (np.ones((1, 3)), np.ones((1, 3)), np.ones((1, 3)), np.ones((1, 3)))
+    assert not minimise_quartic(uphill, np.ones((1, 3))).any()
+
+
+@pytest.mark.parametrize("codes", [True, False])
+def test_the_exact_step_tells_the_truth_about_its_gradient(codes, rng):
+    """What the step carries on (A, H̃_1, G) is what a fresh pass through the layers gives."""
+    X = rng.random((6, 7))
+    chain = random_chain(Root(), (8, 5), X, rng)
+    moved = step(chain, Variable(2, codes, Zero()), None).chain
+    fresh = Chain.forward(Root(), moved.weights, moved.codes[-1], moved.M, moved.P)
+    np.testing.assert_allclose(moved.A[0], fresh.A[0], atol=1e-12)
+    np.testing.assert_allclose(moved.codes[0], fresh.codes[0], atol=1e-12)
+    np.testing.assert_allclose(moved.G, fresh.G, atol=1e-12)
+    assert np.sum((moved.G + chain.G) * (moved.codes[0] - chain.codes[0])) < 0
+
+
+@pytest.mark.parametrize("sizes", DEPTHS, ids=len)
+def test_dead_units_are_counted_and_brought_back(sizes, rng):
+    X = rng.random((6, 7))
+    chain = random_chain(Root(), sizes, X, rng)
+    level = len(sizes)
+    W = np.array(chain.weights[level - 1])
+    W[[1, 4]] = 0
+    variable = Variable(level, False, Zero())
+    chain = variable.moved(chain, W)
+    assert count_dead(Root(), chain.weights, chain.codes[-1]) == 2
+    # Without help they have no gradient, ever.
+    assert not variable.gradient(chain)[[1, 4]].any()
+    back = revive(chain, variable)
+    change = np.sum((chain.G + back.G) / 2 * (back.codes[0] - chain.codes[0]))
+    assert change < 0
+    assert count_dead(Root(), back.weights, back.codes[-1]) < 2
+
+
+def test_a_unit_that_nobody_needs_stays_dead(rng):
+    W1, W2, H = np.eye(4), np.ones((4, 2)), rng.random((2, 9))
+    W2[3] = 0
+    X = W1 @ (W2 @ H) ** 2
+    chain = Chain.forward(Root(), [W1, W2], H, gram(W1), W1.T @ X)
+    assert revive(chain, Variable(2, False, Zero())) is chain
+
+
+def test_dead_units_are_warned_of(rng):
+    model = deepnmf.sdnmf_l((64, 16), mu=100.0, link="root", random_state=0, max_iter=20)
+    with pytest.warns(UserWarning, match=r"\d+ of 80 units are dead.*Use smaller layers"):
+        model.fit(rng.random((20, 3)))
+    assert model.history_[-1]["dead"] > 8
