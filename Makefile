@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint types layers clean help
+.PHONY: demo test test-long test-all lint types layers clean help
 
 help:
 	@echo "make demo      fit, score and show sparse deep NMF on handwritten digits"
@@ -20,8 +20,10 @@ demo: $(VENV)/demo.stamp
 test: lint types layers
 	$(BIN)/pytest -n 2 -m "not long"
 
-test-all: lint types layers
-	$(BIN)/pytest -n 2
+test-long: $(VENV)/dev.stamp
+	$(BIN)/pytest -n 2 -m long
+
+test-all: test test-long
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

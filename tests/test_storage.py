@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,6 +118,16 @@ def test_what_is_no_model_is_refused(saved, tmp_path):
     save_file({"a": np.ones(3)}, saved, {"deepnmf": json.dumps({"format": 1, "version": "0"})})
     with pytest.raises(ModelFileError, match="damaged"):
         deepnmf.load(saved)
+
+
+def test_a_link_is_followed_and_a_device_is_not_replaced(saved, low_rank, tmp_path):
+    fitted = deepnmf.load(saved)
+    alias = tmp_path / "alias.safetensors"
+    alias.symlink_to(saved)
+    fitted.save(alias)
+    assert alias.is_symlink()
+    fitted.save("/dev/null")
+    assert not Path("/dev/null").is_file()
 
 
 def test_a_crash_leaves_the_old_file_whole(saved, low_rank, monkeypatch):

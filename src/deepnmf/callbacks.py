@@ -80,6 +80,7 @@ class FitWatch:
         return {
             "weights_": [to_home(W, self.X) for W in weights],
             "components_": to_home(basis, self.X).T,
+            "code_scale_": 1.0,
             "n_features_in_": self.X.shape[1],
         }
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.advice import warn
 from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
-from deepnmf.core.arrays import Array, to_device
+from deepnmf.core.arrays import Array, eye, namespace, to_device
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Penalty, TopLayer
 from deepnmf.core.solvers import Solver
@@ -27,7 +27,6 @@ from deepnmf.core.training import (
     Plan,
     Record,
     Trained,
-    basis_of,
     decode,
     encode,
     squared_error,
@@ -90,6 +89,8 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     weights_ : list of arrays, W_l of shape (k_{l−1}, k_l), with k_0 = n_features
     components_ : array (k_L, n_features)
         What a unit code decodes to.
+    code_scale_ : float
+        With `project_codes`, R of the link for the last layer: codes are g(H_L/R). 1 for "root".
     history_ : list of dict
         Per sweep: stage, layer, sweep, objective, penalty, kkt, dead (units), seconds.
     reconstruction_err_ : float
@@ -181,10 +182,11 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
 
     def _keep(self, X: Array, data: Array, plan: Plan, trained: Trained, H: Array) -> None:
         """Set the fitted attributes."""
-        basis = basis_of(trained.weights, plan.link)
         error = squared_error(data, trained.weights, plan.link, H)
         self.weights_ = [to_home(W, X) for W in trained.weights]
-        self.components_ = to_home(basis, X).T
+        R = plan.link.scale(H) if self.project_codes else 1.0
+        self.code_scale_ = R if isinstance(R, float) else float(R[0, 0])
+        self.components_ = self.basis()
         self.history_ = trained.history
         self.reconstruction_err_ = float(error) ** 0.5
         self.n_iter_ = trained.sweeps
@@ -192,6 +194,8 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         if warning:
             warn(self.status_, ConvergenceWarning)
         _warn_of_dead_units(plan, trained)
+        if self.project_codes:
+            _warn_of_clipped_codes(plan, H / self.code_scale_)
 
     def transform(self, X: Any, layer: int | None = None) -> Array:
         """The codes of X at the top, or at layer 1 … L.
@@ -206,7 +210,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
                 f"transform(layer={layer}) has no column names: call "
                 'set_output(transform="default") for the codes of an inner layer.'
             )
-        plan = plan_of(self)
+        plan = self._fitted_plan()
         X = check_data(self, X, fitting=False)
         data = to_compute(X, self.device).T
         weights = [to_device(W, data) for W in self.weights_]
@@ -226,24 +230,26 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
                 f"inverse_transform: codes of layer {layer} have shape (n_samples, {size}), got "
                 f"{tuple(Z.shape)}."
             )
-        link = plan_of(self).link
+        link = self._fitted_plan().link
         weights = self.weights_[:layer]
         H = to_device(Z, weights[0]).T
         if not link.linear:
             check_codes(H.T, link, layer)
         if self.project_codes and layer == len(self.weights_):
-            H = link.decode(H)
+            H = link.decode(H) * self.code_scale_
         return decode(weights, link, H).T
 
     def basis(self, layer: int | None = None) -> Array:
         """(k_layer, n_features): what a unit code of that layer decodes to."""
         check_is_fitted(self)
-        return basis_of(self.weights_[: self._layer(layer)], plan_of(self).link).T
+        layer = self._layer(layer)
+        weights = self.weights_[:layer]
+        return self.inverse_transform(eye(weights[-1].shape[-1], weights[-1]), layer)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean over samples of ‖x − x̂‖²: higher is better."""
         check_is_fitted(self)
-        plan = plan_of(self)
+        plan = self._fitted_plan()
         X = check_data(self, X, fitting=False)
         data = to_compute(X, self.device).T
         weights = [to_device(W, data) for W in self.weights_]
@@ -276,30 +282,42 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         return (own or get_config()["transform_output"]) != "default"
 
     def _projected(self, plan: Plan, H: Array) -> Array:
-        return plan.link.project(H) if self.project_codes else H
+        return plan.link.project(H / self.code_scale_) if self.project_codes else H
+
+    def _fitted_plan(self) -> Plan:
+        """The plan, which must still be that of the weights."""
+        plan = plan_of(self)
+        fitted = tuple(int(W.shape[-1]) for W in self.weights_)
+        if plan.sizes != fitted:
+            raise ValueError(
+                f"layer_sizes is {plan.sizes}, but the fitted model has {fitted}: fit it again."
+            )
+        return plan
 
 
 def _check_given(plan: Plan, X: Array) -> None:
     """A given start must fit the sizes and the data."""
     if not isinstance(plan.start, Given):
         return
+    given = [W if is_tensor(W) else np.asarray(W) for W in plan.start.weights]
     widths = (X.shape[1], *plan.sizes)
     expected = list(itertools.pairwise(widths))
-    found = [tuple(W.shape) for W in plan.start.weights]
+    found = [tuple(W.shape) for W in given]
     if found != expected:
         raise ValueError(f"start: weights of shapes {found} given, {expected} needed.")
     codes = plan.start.codes
+    codes = codes if codes is None or is_tensor(codes) else np.asarray(codes)
     if codes is not None and tuple(codes.shape) != (X.shape[0], plan.sizes[-1]):
         raise ValueError(
             f"start: codes of shape {tuple(codes.shape)} given, {(X.shape[0], plan.sizes[-1])} "
             "needed: (n_samples, k_L)."
         )
     for name, array in [
-        *((f"W_{layer}", W) for layer, W in enumerate(plan.start.weights, 1)),
+        *((f"W_{layer}", W) for layer, W in enumerate(given, 1)),
         *([] if codes is None else [("codes", codes)]),
     ]:
-        if not bool((array >= 0).all()):
-            raise ValueError(f"start: {name} has entries that are negative or NaN.")
+        if not bool(((array >= 0) & (array < float("inf"))).all()):
+            raise ValueError(f"start: {name} has entries that are negative, NaN or infinite.")
 
 
 def _warn_of_dead_units(plan: Plan, trained: Trained) -> None:
@@ -310,6 +328,20 @@ def _warn_of_dead_units(plan: Plan, trained: Trained) -> None:
             f"{dead} of {sum(plan.sizes)} units are dead: no sample uses them. Use smaller layers, "
             "a weaker penalty, or a larger fill of the start, such as fill=0.1 for samples of unit "
             "norm.",
+            UserWarning,
+        )
+
+
+def _warn_of_clipped_codes(plan: Plan, H: Array) -> None:
+    """Say so when g cannot take a tenth of the codes as they are."""
+    xp = namespace(H)
+    low, high = plan.link.domain
+    outside = float(xp.mean(xp.astype((low > H) | (high < H), xp.float64)))
+    if outside > 0.1:
+        warn(
+            f"project_codes: {outside:.0%} of the codes are outside the domain of "
+            f"{type(plan.link).__name__}, [{low:.3g}, {high:.3g}], and are clipped to it. Use "
+            'link="root", whose domain has no edge above 0, or project_codes=False.',
             UserWarning,
         )
 

@@ -40,7 +40,16 @@ def check_data(model: DeepNMF, X: Any, *, fitting: bool) -> Array:
             ensure_all_finite=False,
             ensure_min_samples=2 if fitting else 1,
         )
+        X = canonical(X)
     check_entries(X, type(model).__name__)
+    return X
+
+
+def canonical(X: Array) -> Array:
+    """X with every entry of a sparse matrix stored once, so that its data can be summed over."""
+    if is_sparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     return X
 
 
@@ -55,6 +64,14 @@ def check_entries(X: Array, whom: str) -> None:
         _refuse(X, ~xp.isfinite(values), whom)
     if bool(xp.min(values) < 0):
         _refuse(X, values < 0, whom)
+    if values.dtype in (xp.float32, xp.float64):
+        room = float(xp.finfo(values.dtype).max) ** 0.25
+        if float(xp.max(values)) * values.shape[0] ** 0.5 > room:
+            raise ValueError(
+                f"X is too large for its precision: entries up to {float(xp.max(values)):g} in "
+                f"{values.dtype} would overflow in products. Divide X by its maximum, or use "
+                "float64."
+            )
 
 
 def check_codes(Z: Array, link: Link, layer: int) -> None:
@@ -114,6 +131,11 @@ def _first(X: Array, bad: Array) -> tuple[int, int] | None:
 
 def _check_tensor(model: DeepNMF, X: Any, fitting: bool) -> Any:
     name = type(model).__name__
+    X = X.detach()
+    if X.is_sparse or X.layout != sys.modules["torch"].strided:
+        raise ValueError(
+            f"{name} takes dense tensors; give sparse data as a scipy.sparse matrix instead."
+        )
     if X.ndim != 2:
         raise ValueError(f"Expected 2D input, got a {X.ndim}D tensor of shape {tuple(X.shape)}.")
     least = 2 if fitting else 1

@@ -9,7 +9,9 @@ Each is a function that composes parts and returns a `DeepNMF`; what they take b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, TopLayer
 from deepnmf.core.solvers import Nesterov, ProjectedGradient
@@ -62,7 +64,7 @@ def nenmf(
         "start": "random",
         "solver": Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True),
     }
-    return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **(parts | settings))
+    return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **_with_own(parts, settings))
 
 
 def pgnmf(
@@ -71,7 +73,7 @@ def pgnmf(
     """PgNMF (Lin): one layer, no penalty, a random start, projected gradient."""
     _one_layer("pgnmf", layer_sizes)
     parts: dict[str, Any] = {"start": "random", "solver": ProjectedGradient(max_steps=1000)}
-    return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **(parts | settings))
+    return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **_with_own(parts, settings))
 
 
 MODELS: dict[str, Callable[..., DeepNMF]] = {
@@ -86,8 +88,15 @@ MODELS: dict[str, Callable[..., DeepNMF]] = {
 """The names that the command line knows."""
 
 
+def _with_own(parts: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """A preset's own parts, where no others are asked for; "auto" asks for none."""
+    if settings.get("solver") == "auto":
+        settings = {name: value for name, value in settings.items() if name != "solver"}
+    return parts | settings
+
+
 def _one_layer(name: str, layer_sizes: Sizes) -> None:
-    if isinstance(layer_sizes, Sequence) and len(layer_sizes) != 1:
+    if isinstance(layer_sizes, Iterable) and len(list(layer_sizes)) != 1:
         raise ValueError(
             f"{name} has one layer, got layer_sizes={layer_sizes!r}: give one size, or use dnmf "
             "for several layers without penalty."
@@ -96,13 +105,21 @@ def _one_layer(name: str, layer_sizes: Sizes) -> None:
 
 def _each(penalty: Callable[[float], Penalty], strength: Strength) -> Penalty | tuple[Penalty, ...]:
     """The penalty for every layer, or one per layer."""
-    if isinstance(strength, Iterable):
-        return tuple(penalty(entry) for entry in strength)
-    return penalty(strength)
+    if np.ndim(strength) == 0:
+        return penalty(_number(strength))
+    return tuple(penalty(entry) for entry in cast("Sequence[float]", strength))
 
 
-def _top(penalty: Callable[[float], Penalty], strength: Strength) -> TopLayer:
+def _top(
+    penalty: Callable[[float], Penalty], strength: Strength
+) -> TopLayer | tuple[Penalty | None, ...]:
     """The penalty for the last layer alone; of one strength per layer the last one counts."""
-    if isinstance(strength, Iterable):
-        return TopLayer(penalty(list(strength)[-1]))
-    return TopLayer(penalty(strength))
+    if np.ndim(strength) == 0:
+        return TopLayer(penalty(_number(strength)))
+    entries = [penalty(entry) for entry in cast("Sequence[float]", strength)]
+    return (*(None for _ in entries[:-1]), *entries[-1:])
+
+
+def _number(strength: Any) -> float:
+    """A number, also where it comes as an array of one."""
+    return strength.item() if isinstance(strength, np.ndarray) else strength

@@ -40,7 +40,14 @@ PARTS: tuple[type, ...] = (
     starts.Random,
     starts.Given,
 )
-FITTED = ("history_", "reconstruction_err_", "n_iter_", "status_", "n_features_in_")
+FITTED = (
+    "history_",
+    "reconstruction_err_",
+    "n_iter_",
+    "status_",
+    "n_features_in_",
+    "code_scale_",
+)
 
 
 class ModelFileError(ValueError):
@@ -104,8 +111,11 @@ def load_stored(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Sto
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """The old file or the new one, never half of either."""
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".deepnmf-", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -119,6 +119,34 @@ def test_codes_are_written_as_their_name_says(call, data, model, tmp_path, suffi
     assert read(target).X.shape == (40, 8)
 
 
+def test_columns_are_matched_by_name(call, tmp_path, low_rank):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(low_rank.T[:, :4], columns=list("abcd"))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame[list("dcba")].to_csv(tmp_path / "b.csv", index=False)
+    frame[list("abc")].assign(x=1.0).to_csv(tmp_path / "c.csv", index=False)
+    model = tmp_path / "m"
+    call("fit", tmp_path / "a.csv", "-o", model, "--layers", "3,2", *FEW)
+    codes = []
+    for name in ("a", "b"):
+        assert call("transform", model, tmp_path / f"{name}.csv", "-o", tmp_path / "z.npy")[0] == 0
+        codes.append(np.load(tmp_path / "z.npy"))
+    np.testing.assert_array_equal(*codes)
+    code, _, err = call("transform", model, tmp_path / "c.csv", "-o", tmp_path / "z.npy")
+    assert code == 1
+    assert "the data lack 'd'" in err
+
+
+def test_dead_units_are_told(call, tmp_path, rng):
+    np.save(tmp_path / "d.npy", rng.random((20, 3)))
+    arguments = ("fit", tmp_path / "d.npy", "-o", tmp_path / "m", "--layers", "64,16", *FEW)
+    code, out, _ = call(*arguments, "--link", "root", "--mu", "100")
+    assert code == 0
+    assert re.search(r"^dead units +\d+ of 80: no sample uses them", out, re.M)
+    code, out, _ = call("info", tmp_path / "m", "--json")
+    assert json.loads(out)["dead_units"] > 0
+
+
 def test_evaluate_with_labels_of_ones_own(call, data, model, tmp_path):
     labels = tmp_path / "labels.txt"
     labels.write_text("\n".join(["a", "b"] * 20))
@@ -182,6 +210,13 @@ def test_models_and_data_are_listed(call):
         (("fit", "DATA", "-o", "OUT", "--tol", "-1"), "tol: -1"),
         (("transform", "MODEL", "DATA", "-o", "codes.docx"), "must end in .npy"),
         (("data", "fetch", "mnist"), "NAME must be one of 'digits'"),
+        (("fit", "DATA", "-o", "OUT", "--layers", ""), "--layers: '' is not made of whole"),
+        (("fit", "DATA", "-o", "OUT", "--mu", ""), "--mu: '' is not made of numbers"),
+        (("fit", "DATA", "-o", "OUT", "--solver", ""), "solver must be one of"),
+        (("fit", "", "-o", "OUT"), "DATA is empty"),
+        (("fit", "DATA", "-o", ""), "the output is empty"),
+        (("fit", "DATA", "-o", "x" * 300), "too long"),
+        (("fit", "DATA", "-o", "OUT", "--seed", "-1"), "--seed"),
         (("evaluate", "MODEL", "DATA", "--normalize-codes", "l1"), "--normalize-codes must be"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
@@ -208,6 +243,7 @@ def test_runs_that_fail_are_one_line_and_exit_code_1(call, data, model, tmp_path
         ("fit", tmp_path / "absent.npy", "-o", tmp_path / "out"): "no data set of that name",
         ("fit", negative, "-o", tmp_path / "out"): "X[0, 1] = -2.0",
         ("fit", text, "-o", tmp_path / "out"): "column 'b' holds text",
+        ("fit", negative, "-o", tmp_path / "out", "--normalize", "l2"): "X[0, 1] = -2.0",
         ("fit", data, "-o", tmp_path): "is a folder",
         ("fit", data, "-o", tmp_path / "no" / "out"): "there is no folder",
         ("fit", data, "-o", "/proc/out"): "cannot be written",

@@ -18,6 +18,7 @@ from deepnmf.core.penalties import Zero
 from deepnmf.core.quartic import minimise_quartic
 from deepnmf.core.revival import count_dead, revive
 from deepnmf.core.solvers.line_search import Variable, step
+from deepnmf.core.starts import Given
 from deepnmf.core.training import decode, encode, train
 from tests.core.test_training import objective, plan, rng_list, stages
 from tests.tables import DEEP, NONLINEAR, named
@@ -103,6 +104,19 @@ def test_single_precision(link, scaling, low_rank, library):
     if link.degree is not None:
         double = train(low_rank, settings, rng_list(0)).history[-1]["objective"]
         assert values[-1] == pytest.approx(double, rel=5e-3)
+
+
+@pytest.mark.parametrize("model", DEEP, ids=named)
+def test_the_kkt_residual_falls(model, low_rank):
+    settings = plan(model, (8, 5), link="root", scaling="fixed", max_iter=3000, tol=0)
+    start = []
+
+    def reached(record, weights):
+        if record["stage"] == "finetune":
+            start.append(record["kkt"])
+        return bool(start) and record["kkt"] <= 1e-3 * start[0]
+
+    assert train(low_rank, settings, rng_list(0), reached).reason == "callback"
 
 
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
@@ -250,6 +264,27 @@ def test_dead_units_are_counted_and_brought_back(sizes, rng):
     change = np.sum((chain.G + back.G) / 2 * (back.codes[0] - chain.codes[0]))
     assert change < 0
     assert count_dead(Root(), back.weights, back.codes[-1]) < 2
+
+
+def test_units_come_back_beside_one_that_is_of_no_use(rng):
+    X = rng.random((6, 7))
+    chain = random_chain(Root(), (8, 5), X, rng)
+    W1, W2 = (np.array(W) for W in chain.weights)
+    W1[:, 6] = 0
+    W2[[1, 4, 6]] = 0
+    chain = Chain.forward(Root(), [W1, W2], chain.codes[-1], gram(W1), W1.T @ X)
+    assert count_dead(Root(), chain.weights, chain.codes[-1]) == 3
+    back = revive(chain, Variable(2, False, Zero()))
+    assert count_dead(Root(), back.weights, back.codes[-1]) == 1
+
+
+def test_a_fit_brings_units_back(low_rank):
+    """From weights with dead rows, whose gradient is zero: only revival can use them again."""
+    first = deepnmf.dnmf((8, 5), link="root", random_state=0, max_iter=5).fit(low_rank.T)
+    W1, W2 = (W.copy() for W in first.weights_)
+    W2[[0, 3]] = 0
+    again = deepnmf.dnmf((8, 5), link="root", start=Given([W1, W2]), max_iter=5).fit(low_rank.T)
+    assert again.history_[-1]["dead"] == 0
 
 
 def test_a_unit_that_nobody_needs_stays_dead(rng):

@@ -38,6 +38,8 @@ WRITERS = {
     "dense.npy": lambda path: np.save(path, X),
     "dense.npz": lambda path: np.savez(path, X=X, y=[3, 4]),
     "one.npz": lambda path: np.savez(path, whatever=X),
+    "sparse-coo.npz": lambda path: scipy.sparse.save_npz(path, SPARSE.tocoo()),
+    "sparse-dia.npz": lambda path: scipy.sparse.save_npz(path, SPARSE.todia()),
     "sparse.npz": lambda path: scipy.sparse.save_npz(path, SPARSE),
     "matrix.mtx": lambda path: scipy.io.mmwrite(path, SPARSE),
     "matrix.mat": lambda path: scipy.io.savemat(path, {"fea": SPARSE, "gnd": [[3], [4]]}),
@@ -49,6 +51,7 @@ WRITERS = {
     "numbered.csv": lambda path: path.write_text(",a,b,c\n0,1,0,2.5\n1,0,3,1\n"),
     "index.tsv": lambda path: path.write_text("gene\ta\tb\tc\nr1\t1\t0\t2.5\nr2\t0\t3\t1\n"),
     "bare.tsv": lambda path: path.write_text("r1\t1\t0\t2.5\nr2\t0\t3\t1\n"),
+    "counted.csv": lambda path: path.write_text("gene,1,2,3\nr1,1,0,2.5\nr2,0,3,1\n"),
     "short.csv": lambda path: path.write_text("a,b,c\nr1,1,0,2.5\nr2,0,3,1\n"),
 }
 
@@ -126,6 +129,9 @@ def test_a_folder_of_images(tmp_path):
     [
         ("text.csv", "a,b,c\n1,x,2\n3,4,5\n", "column 'b' holds text \\('x'\\)"),
         ("text2.csv", "1,2,3\n4,oops,6\n", "column 2 holds text \\('oops'\\)"),
+        ("first.csv", "1,,3\n4,5,6\n", "data row 1, column 2, is missing"),
+        ("first2.csv", ",2,3\n4,5,6\n", "data row 1, column 1, is missing"),
+        ("first3.csv", "1,NA,3\n4,5,6\n", "data row 1, column 2, is missing"),
         ("gap.csv", "a,b\n1,\n3,4\n", "data row 1, column 'b', is missing"),
         ("empty.csv", "", "is empty"),
         ("head.csv", "a,b,c\n", "no rows"),
@@ -171,6 +177,8 @@ def test_other_bad_input(tmp_path):
         ("lines.txt", "cat\ndog\ncat\n", ["cat", "dog", "cat"]),
         ("column.csv", "label\n1\n2\n", ["1", "2"]),
         ("pairs.csv", "id,label\na,x\nb,y\n", ["x", "y"]),
+        ("places.txt", "Paris, France\nLyon, France\n", ["Paris, France", "Lyon, France"]),
+        ("quoted.csv", 'a,"Paris, France"\nb,"Lyon, France"\n', ["Paris, France", "Lyon, France"]),
     ],
 )
 def test_labels(name, content, expected, tmp_path):
@@ -178,7 +186,19 @@ def test_labels(name, content, expected, tmp_path):
     assert list(read_labels(tmp_path / name)) == expected
 
 
+def test_deep_greys_are_kept(tmp_path):
+    from PIL import Image
+
+    pixels = np.array([[0, 4000], [8000, 65535]], dtype=np.uint16)
+    Image.fromarray(pixels).save(tmp_path / "deep.png")
+    Image.fromarray(pixels).save(tmp_path / "other.png")
+    np.testing.assert_array_equal(read(tmp_path).X[0].reshape(2, 2), pixels)
+
+
 def test_bad_labels(tmp_path):
+    (tmp_path / "labels.mat").write_bytes(b"x")
+    with pytest.raises(DataError, match="labels are read from"):
+        read_labels(tmp_path / "labels.mat")
     np.save(tmp_path / "labels.npy", np.ones((2, 2)))
     with pytest.raises(DataError, match="one-dimensional"):
         read_labels(tmp_path / "labels.npy")

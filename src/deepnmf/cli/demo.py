@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from deepnmf.cli.evaluate import NAMES
-from deepnmf.cli.screen import progress, say, table
+from deepnmf.cli.screen import check_writable, progress, say, table
 
 LAYERS = (32, 16)
 
@@ -30,6 +30,7 @@ def demo(
 
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
+    check_writable(str(folder / "report.html"))
     digits = load_digits()
     X = to_unit_norm(digits.X)
     say(f"{X.shape[0]} handwritten digits of 8 x 8 pixels, 10 classes")

@@ -36,9 +36,7 @@ def evaluate(
     y = inputs.load_labels(dataset, labels)
     if y is None:
         raise ValueError(f"{data}: comes without labels; give them with --labels FILE.")
-    dtype = str(stored.model.weights_[0].dtype)
-    X = inputs.prepare(dataset.X, stored.notes.get("normalize", "none"), dtype)
-    codes = stored.model.transform(X)
+    codes = stored.model.transform(inputs.prepare_for(stored, dataset))
     scores = cluster_scores(
         codes,
         y,

@@ -21,17 +21,17 @@ def fit(
     lam: str | None = typer.Option(None, help="Penalty on the codes; one number, or one a layer."),
     link: str = typer.Option("identity", help="The function between layers."),
     normalize: str = typer.Option("none", help="l2 scales every sample to unit norm; or none."),
-    start: str = typer.Option("", help="nnsvd or random. [default: the model's]"),
+    start: str | None = typer.Option(None, help="nnsvd or random. [default: the model's]"),
     fill: str = typer.Option("random", help="NNSVD's zeros become: zero, mean, random, a number."),
     scaling: str = typer.Option("paper", help="paper, or fixed: sparsity that does not fade."),
     project_codes: bool = typer.Option(False, "--project-codes", help="Codes are g(H_L)."),
-    solver: str = typer.Option("", help="auto, nesterov, … [default: the model's]"),
+    solver: str | None = typer.Option(None, help="auto, nesterov, … [default: the model's]"),
     max_iter: int | None = typer.Option(None, help="Fine-tuning sweeps. [default: the model's]"),
     pretrain_iter: int = typer.Option(100, help="Alternations per layer in pre-training."),
     tol: float | None = typer.Option(None, help="Stop when a sweep gains less than this share."),
     dtype: str = typer.Option("float32", help="float32 or float64."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    seed: int = typer.Option(0, help="The same seed gives the same model."),
+    seed: int = typer.Option(0, min=0, max=2**32 - 1, help="The same seed gives the same model."),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON."),
 ) -> None:
     """Train a model and write it to a file."""
@@ -52,11 +52,11 @@ def fit(
         "random_state": seed,
     }
     optional = {
-        "layer_sizes": inputs.numbers("--layers", layers, int) if layers else None,
-        "mu": inputs.numbers("--mu", mu) if mu else None,
-        "lam": inputs.numbers("--lam", lam) if lam else None,
-        "start": start or None,
-        "solver": solver or None,
+        "layer_sizes": None if layers is None else inputs.numbers("--layers", layers, int),
+        "mu": None if mu is None else inputs.numbers("--mu", mu),
+        "lam": None if lam is None else inputs.numbers("--lam", lam),
+        "start": start,
+        "solver": solver,
         "max_iter": max_iter,
         "tol": tol,
     }
@@ -103,6 +103,7 @@ def fit(
         "relative_error": estimator.reconstruction_err_ / norm if norm else 0.0,
         "sweeps": estimator.n_iter_,
         "zeros": [float((W <= 0).mean()) for W in estimator.weights_],
+        "dead_units": estimator.history_[-1]["dead"] if estimator.history_ else 0,
         "seconds": seconds,
         "status": estimator.status_,
     }
@@ -113,6 +114,11 @@ def fit(
     say(f"relative error  {summary['relative_error']:.4f}")
     for layer, zeros in enumerate(summary["zeros"], 1):
         say(f"zeros in W_{layer}    {zeros:.0%}")
+    if summary["dead_units"]:
+        say(
+            f"dead units      {summary['dead_units']} of {sum(plan.sizes)}: no sample uses them; "
+            "try smaller layers, a weaker penalty or a larger --fill"
+        )
     say(f"time            {seconds:.1f} s, {estimator.n_iter_} fine-tuning sweeps")
     say(f"status          {estimator.status_}")
     say(f"written         {target}")

@@ -15,6 +15,8 @@ def load_data(data: str) -> Any:
     from deepnmf.data import read
     from deepnmf.data.datasets import DATASETS
 
+    if not data:
+        raise UsageFault("DATA is empty: give a file, a folder or the name of a data set.")
     if data in DATASETS:
         return DATASETS[data][0]()
     try:
@@ -30,8 +32,29 @@ def prepare(X: Any, normalize: str, dtype: str) -> Any:
     """The samples as the model sees them: in that precision, scaled to unit norm if asked."""
     from sklearn.preprocessing import normalize as to_unit_norm
 
-    X = X.astype(dtype)
+    from deepnmf.inputs import canonical, check_entries
+
+    check_entries(X, "deepnmf")
+    X = canonical(X.astype(dtype))
     return to_unit_norm(X, norm="l2", copy=False) if normalize == "l2" else X
+
+
+def prepare_for(stored: Any, dataset: Any) -> Any:
+    """The samples as a stored model saw its own: same columns in the same order, same scaling."""
+    X, names = dataset.X, stored.notes.get("feature_names")
+    if names is not None and dataset.feature_names is not None:
+        found = [str(name) for name in dataset.feature_names]
+        if found != names:
+            place = {name: position for position, name in enumerate(found)}
+            absent = [name for name in names if name not in place]
+            if absent:
+                raise ValueError(
+                    f"the data lack {absent[0]!r} and {len(absent) - 1} more of the features that "
+                    "the model was fitted on."
+                )
+            X = X[:, [place[name] for name in names]]
+    dtype = str(stored.model.weights_[0].dtype)
+    return prepare(X, stored.notes.get("normalize", "none"), dtype)
 
 
 def load_labels(dataset: Any, labels: str | None) -> Any:
@@ -41,6 +64,11 @@ def load_labels(dataset: Any, labels: str | None) -> Any:
     if labels is None:
         return dataset.y
     found = read_labels(labels)
+    if len(found) == dataset.X.shape[0] + 1:
+        raise ValueError(
+            f"{labels}: holds {len(found)} labels for {dataset.X.shape[0]} samples: remove the "
+            f"first line if {found[0]!r} is a header."
+        )
     if len(found) != dataset.X.shape[0]:
         raise ValueError(f"{labels}: holds {len(found)} labels for {dataset.X.shape[0]} samples.")
     return found

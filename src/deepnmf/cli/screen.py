@@ -74,7 +74,11 @@ def progress(total: int, show: bool | None = None) -> Iterator[Callable[[dict[st
 
 def check_writable(path: str, suffixes: Sequence[str] = ()) -> Path:
     """A path that can be written, found out before the work and not after it."""
+    if not path:
+        raise UsageFault("the output is empty: give the name of a file to write.")
     target = Path(path)
+    if len(target.name.encode()) > 255:
+        raise UsageFault(f"{target.name[:40]}…: the name of the output is too long.")
     if suffixes and target.suffix.lower() not in suffixes:
         raise UsageFault(f"{path}: the output must end in {', '.join(suffixes)}.")
     if target.is_dir():

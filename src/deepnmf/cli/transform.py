@@ -25,15 +25,9 @@ def transform(
     target = check_writable(output, OUTPUTS)
     stored = load_stored(model)
     dataset = inputs.load_data(data)
-    X = inputs.prepare(dataset.X, stored.notes.get("normalize", "none"), _dtype(stored))
-    codes = stored.model.transform(X, layer=layer)
+    codes = stored.model.transform(inputs.prepare_for(stored, dataset), layer=layer)
     write_codes(target, codes, dataset.sample_names)
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
-
-
-def _dtype(stored: Any) -> str:
-    """The precision of the model."""
-    return str(stored.model.weights_[0].dtype)
 
 
 def write_codes(target: Path, codes: Any, names: Any) -> None:

@@ -39,7 +39,7 @@ def to_device(array: Array, like: Array) -> Array:
         return np.asarray(array, dtype=like.dtype)
     xp = namespace(like)
     if isinstance(array, np.ndarray) and not array.flags.writeable:
-        array = array.copy()
+        array = array.copy()  # torch would warn of sharing it
     return xp.asarray(array, dtype=like.dtype, device=array_api_compat.device(like))
 
 

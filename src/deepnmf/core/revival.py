@@ -40,9 +40,9 @@ def revive(chain: Chain, variable: Variable) -> Chain:
     the best one for the unit alone downwards, and kept only if f falls.
     """
     W = chain.weights[variable.level - 1]
-    if chain.link.expansion(W[..., :1, :1], W[..., :1, :1]) is None:
-        return chain
     xp = namespace(W)
+    if bool(xp.any(chain.link.slope(0 * W[..., :1, :1]) > 0)):
+        return chain
     dead = ~xp.any(W > 0, axis=-1, keepdims=True)
     if not bool(xp.any(dead)):
         return chain
@@ -57,13 +57,14 @@ def revive(chain: Chain, variable: Variable) -> Chain:
     if not bool(xp.any(useful)):
         return chain
     curvature = xp.linalg.diagonal(chain.M)[..., :, None] if variable.level == 2 else 1.0
-    # φ(s h) = s² h²: the best s² of one unit alone, shared among the revived (f is convex there).
-    square = pull / (curvature * xp.where(power > 0, power, xp.ones_like(power)))
+    # φ(s h) = sᵖ φ(h): the best sᵖ of one unit alone, shared among the revived (f is convex there).
+    bend = curvature * power
+    height = pull / xp.where(bend > 0, bend, xp.ones_like(bend))
     share = xp.where(count > 0, count, xp.ones_like(count))
-    entry = xp.sqrt(xp.clip(square, 0, None) / share)
-    chosen = xp.astype(useful & (gain == best), W.dtype)
+    entry = (xp.clip(height, 0, None) / share) ** (1 / (chain.link.degree or 2))
+    chosen = useful & (gain == best) & (bend > 0)
     for _ in range(TRIALS):
-        seeded = variable.project(W + chosen * entry)
+        seeded = variable.project(W + xp.where(chosen, entry, xp.zeros_like(entry)))
         revived = variable.moved(chain, seeded)
         change = variable.dots((chain.G + revived.G) / 2, revived.codes[0] - chain.codes[0])
         change = change + variable.dots(

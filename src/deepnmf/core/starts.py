@@ -122,8 +122,9 @@ class Nnsvd(Start):
 class Given:
     """Start from factors you have: `weights` as in `weights_`, one matrix (k_{l−1}, k_l) a layer.
 
-    `codes` is (n_samples, k_L), or None to have them computed from the weights. A given start has
-    all layers, so there is no pre-training: a warm start is `Given(model.weights_)`.
+    `codes` is H_L as (n_samples, k_L), not g(H_L), or None to have it computed from the weights.
+    A given start has all layers, so there is no pre-training: a warm start is
+    `Given(model.weights_)`.
     """
 
     weights: Sequence[Array]

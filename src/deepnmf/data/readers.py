@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,22 +51,28 @@ def read(path: str | Path) -> Dataset:
 
 
 def read_labels(path: str | Path) -> np.ndarray:
-    """Labels from .npy, or from text with one label a line (or a table with one label column)."""
+    """Labels from .npy, from text with one label a line, or from the last column of a .csv or
+    .tsv. A first line such as "label" or "class" is a header."""
     path = Path(path)
-    if not path.exists():
+    if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file.")
-    if path.suffix.lower() == ".npy":
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
         labels = _load_numpy(path)
         if labels.ndim != 1:
             raise DataError(f"{path}: labels must be one-dimensional, got shape {labels.shape}.")
         return labels
+    if suffix not in ("", ".txt", ".labels", ".csv", ".tsv"):
+        raise DataError(f"{path}: labels are read from .npy, .txt, .csv or .tsv.")
     lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
-    cells = [line.replace("\t", ",").split(",")[-1].strip().strip('"') for line in lines]
-    if cells and cells[0].lower() in ("label", "labels", "class", "target", "y", "cluster"):
-        cells = cells[1:]
-    if not cells:
+    if suffix in (".csv", ".tsv"):
+        rows = csv.reader(lines, delimiter="\t" if suffix == ".tsv" else ",")
+        lines = [row[-1].strip() for row in rows]
+    if lines and lines[0].lower() in ("label", "labels", "class", "target", "y", "cluster"):
+        lines = lines[1:]
+    if not lines:
         raise DataError(f"{path}: holds no labels.")
-    return np.asarray(cells)
+    return np.asarray(lines)
 
 
 def _load_numpy(path: Path) -> Any:
@@ -82,8 +89,8 @@ def _read_npy(path: Path) -> Dataset:
 
 def _read_npz(path: Path) -> Dataset:
     with _load_numpy(path) as content:
-        if "format" in content and "indptr" in content:
-            return _matrix(path, scipy.sparse.load_npz(path))
+        if "format" in content and "shape" in content:
+            return _matrix(path, scipy.sparse.load_npz(path).tocsr())
         name = _only(path, {key: content[key] for key in content}, ("X", "data", "arr_0"))
         y = next((content[key] for key in ("y", "labels", "target") if key in content), None)
         return _matrix(path, content[name], y)
@@ -148,7 +155,9 @@ def _read_images(folder: Path) -> Dataset:
     for file in files:
         try:
             with Image.open(file) as image:
-                pixels = np.asarray(image.convert("L"))
+                # 16-bit and floating-point greys as they are; colours become 8-bit greys.
+                deep = image.mode.startswith(("I", "F"))
+                pixels = np.asarray(image if deep else image.convert("L"))
         except OSError as problem:
             raise DataError(f"{file}: could not be read as an image ({problem}).") from problem
         if shape is not None and pixels.shape != shape:

@@ -9,26 +9,38 @@ import numpy as np
 
 from deepnmf.data.dataset import DataError, Dataset
 
+MISSING = ("", "na", "n/a", "nan", "null", "none")
+
 
 def read_csv(path: Path) -> Dataset:
-    """A text table. The separator follows the extension; a first row that is not all numbers is
-    a header, a first column of text (or without a name) is the names of the samples."""
+    """A text table. The separator follows the extension; a first row with text in it is a header,
+    a first column of text (or without a name) is the names of the samples."""
     import pandas as pd
 
     separator = "\t" if ".tsv" in path.name.lower() else ","
     try:
-        top = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str)
+        top = pd.read_csv(
+            path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False
+        )
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: is empty.") from None
-    cells = top.iloc[0].tolist()
-    blank = not isinstance(cells[0], str) or not cells[0].strip()
-    # A row of numbers behind one name is a named sample; behind an empty cell, column numbers.
-    header = blank or not all(_is_number(cell) for cell in cells[1:] or cells)
+    cells = [cell.strip() for cell in top.iloc[0]]
+    header = _is_header(cells)
     table = pd.read_csv(path, sep=separator, header=0 if header else None, low_memory=False)
     # pandas takes the first column as index by itself where the header is one cell shorter.
     named = not isinstance(table.index, pd.RangeIndex)
-    unnamed = blank and not named
+    unnamed = header and not cells[0] and not named
     return _from_table(path, table, header, named, unnamed)
+
+
+def _is_header(cells: list[str]) -> bool:
+    """Whether a first row names the columns: it has text, beyond the name of a sample, or numbers
+    its columns behind a first cell that is no number."""
+    rest = cells[1:] or cells
+    if any(not _is_number(cell) and cell.lower() not in MISSING for cell in rest):
+        return True
+    counted = [[str(number + first) for number in range(len(rest))] for first in (0, 1)]
+    return not _is_number(cells[0]) and len(cells) > 2 and rest in counted
 
 
 def read_parquet(path: Path) -> Dataset:
@@ -76,7 +88,10 @@ def _from_table(path: Path, table: Any, header: bool, named: bool, unnamed: bool
 def _is_text(column: Any) -> bool:
     import pandas as pd
 
-    return not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column))
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return False
+    # Whole numbers too large for a machine integer are objects, but numbers all the same.
+    return not all(isinstance(cell, int | float) for cell in column)
 
 
 def _is_number(cell: Any) -> bool:
