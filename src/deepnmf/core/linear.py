@@ -12,23 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from deepnmf.core.arrays import (
     Array,
     choose,
-    epsilon,
     gram,
     inner,
     namespace,
-    squared_norm,
     to_double,
 )
-from deepnmf.core.penalties import Penalty
 from deepnmf.core.samples import Sums, add_up, update_codes
-from deepnmf.core.scaling import Scaling
-from deepnmf.core.solvers import Solver
+from deepnmf.core.stage import Stage, choose_each
 from deepnmf.core.subproblems import weights_problem
 
 
@@ -52,27 +47,17 @@ class Factors:
         keep = active[..., None, None]
         return replace(
             self,
-            weights=tuple(
-                choose(keep, new, old)
-                for new, old in zip(self.weights, before.weights, strict=True)
-            ),
+            weights=choose_each(keep, self.weights, before.weights),
             H=choose(keep, self.H, before.H),
-            sums=Sums(
-                choose(keep, self.sums.S, before.sums.S), choose(keep, self.sums.Q, before.sums.Q)
-            ),
+            sums=Sums(*choose_each(keep, self.sums, before.sums)),
         )
 
 
 @dataclass(frozen=True)
-class LinearStage:
-    """min ½‖X − W_1 … W_L H‖² + Σ_l R_l(W_l) + R(H): one layer of pre-training (L = 1, X the
-    codes of the layer below) or the fine-tuning of all."""
+class LinearStage(Stage):
+    """X̂ = W_1 … W_L H: one layer of pre-training (L = 1, X the codes of the layer below) or the
+    fine-tuning of all."""
 
-    X: Array
-    penalties_W: tuple[Penalty, ...]
-    penalty_H: Penalty
-    scaling: Scaling
-    solver: Solver
     codes_first: bool
     """Pre-training updates the codes first, fine-tuning last, as in the paper."""
 
@@ -93,22 +78,12 @@ class LinearStage:
 
     def objective(self, factors: Factors) -> tuple[Array, Array]:
         """f and the part of it that is penalties, per run, from the sums in double precision."""
-        basis = to_double(_product(factors.weights))
+        basis = to_double(product(factors.weights))
         S, Q = to_double(factors.sums.S), to_double(factors.sums.Q)
-        fit = self._half_norm - inner(Q, basis) + inner(gram(basis), S) / 2
-        penalty = self.penalty_H.of_gram(S) + sum(
-            R.value(W) for R, W in zip(self.penalties_W, factors.weights, strict=True)
-        )
+        fit = self.half_norm - inner(Q, basis) + inner(gram(basis), S) / 2
+        penalty = self.penalty_H.of_gram(S) + self.weights_penalty(factors.weights)
         # Rounding can leave the fit of an exact factorization a hair below zero.
         return namespace(fit).maximum(fit, 0 * fit) + penalty, penalty
-
-    @cached_property
-    def _half_norm(self) -> Array:
-        return squared_norm(self.X) / 2
-
-    def negligible(self, tol: float) -> Array:
-        """The objective at a relative error of `tol`, or as small as rounding lets one see."""
-        return max(tol * tol, 10 * epsilon(self.X)) * self._half_norm
 
     def _update_codes(self, factors: Factors) -> Factors:
         penalty = self.scaling.codes_penalty(
@@ -117,7 +92,7 @@ class LinearStage:
         H, sums, memory, residual = update_codes(
             self.X,
             factors.H,
-            _product(factors.weights),
+            product(factors.weights),
             penalty,
             self.solver,
             factors.memories[-1],
@@ -151,8 +126,8 @@ class LinearStage:
         return Factors(fixed, H, rescaled or factors.sums, tuple(memories), residual)
 
 
-def _product(weights: Sequence[Array]) -> Array:
-    """Ψ_L = W_1 … W_L."""
+def product(weights: Sequence[Array]) -> Array:
+    """Ψ_l = W_1 … W_l."""
     basis = weights[0]
     for W in weights[1:]:
         basis = basis @ W

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from deepnmf.core.arrays import (
     gram,
     inner,
     namespace,
-    squared_norm,
     stack_shape,
     to_double,
     transposed_product,
@@ -30,10 +28,9 @@ from deepnmf.core.links import Link
 from deepnmf.core.penalties import Penalty
 from deepnmf.core.revival import revive
 from deepnmf.core.samples import add_up
-from deepnmf.core.scaling import Scaling
-from deepnmf.core.solvers import Solver
 from deepnmf.core.solvers.base import per_run
 from deepnmf.core.solvers.line_search import Variable, step
+from deepnmf.core.stage import Stage, choose_each
 from deepnmf.core.subproblems import weights_problem
 
 STEPS = 3
@@ -58,25 +55,17 @@ class NonlinearFactors:
         keep = active[..., None, None]
         return replace(
             self,
-            weights=tuple(
-                choose(keep, new, old)
-                for new, old in zip(self.weights, before.weights, strict=True)
-            ),
+            weights=choose_each(keep, self.weights, before.weights),
             H=choose(keep, self.H, before.H),
             fit=choose(active, self.fit, before.fit),
         )
 
 
 @dataclass(frozen=True)
-class NonlinearStage:
-    """min ½‖X − W_1 φ(W_2 … φ(W_L H))‖² + Σ_l R_l(W_l) + R(H), the fine-tuning of all layers."""
+class NonlinearStage(Stage):
+    """X̂ = W_1 φ(W_2 … φ(W_L H)): the fine-tuning of all layers."""
 
-    X: Array
     link: Link
-    penalties_W: tuple[Penalty, ...]
-    penalty_H: Penalty
-    scaling: Scaling
-    solver: Solver
 
     def begin(self, weights: Sequence[Array], H: Array) -> NonlinearFactors:
         """The factors that fine-tuning starts from."""
@@ -115,7 +104,7 @@ class NonlinearStage:
         W1, memories[0], found = self.solver.update(problem, W1, memories[0])
         residual = residual + found * inner(weights[0], weights[0])
         basis = to_double(W1)
-        fit = self._half_norm - inner(to_double(Q), basis) + inner(gram(basis), to_double(S)) / 2
+        fit = self.half_norm - inner(to_double(Q), basis) + inner(gram(basis), to_double(S)) / 2
         fixed, H, _ = self.scaling.fix_weights((W1, *weights[1:]), H, None)
         return NonlinearFactors(
             fixed, H, namespace(fit).maximum(fit, 0 * fit), tuple(memories), residual
@@ -123,18 +112,8 @@ class NonlinearStage:
 
     def objective(self, factors: NonlinearFactors) -> tuple[Array, Array]:
         """f and the part of it that is penalties, per run."""
-        penalty = self.penalty_H.value(factors.H) + sum(
-            R.value(W) for R, W in zip(self.penalties_W, factors.weights, strict=True)
-        )
+        penalty = self.penalty_H.value(factors.H) + self.weights_penalty(factors.weights)
         return factors.fit + penalty, penalty
-
-    def negligible(self, tol: float) -> Array:
-        """The objective at a relative error of `tol`, or as small as rounding lets one see."""
-        return max(tol * tol, 10 * epsilon(self.X)) * self._half_norm
-
-    @cached_property
-    def _half_norm(self) -> Array:
-        return squared_norm(self.X) / 2
 
     def _codes(self, chain: Chain) -> Variable:
         penalty = self.scaling.codes_penalty(

@@ -79,11 +79,7 @@ class Quadratic:
 
     def project(self, F: Array) -> Array:
         """The nearest feasible point."""
-        F = positive(F)
-        if self.unit_columns:
-            xp = namespace(F)
-            F = F / at_least(xp.sqrt(column_dots(F, F)), 1)
-        return F
+        return nearest(F, self.unit_columns)
 
     def dots(self, U: Array, V: Array) -> Array:
         """⟨u, v⟩ for every problem: (…, 1, n) by column, else (…, 1, 1)."""
@@ -95,6 +91,14 @@ class Quadratic:
         For a quadratic it is exactly ⟨½(∇q(F) + ∇q(F_new)), F_new − F⟩.
         """
         return self.dots((gradient + gradient_new) / 2, F_new - F)
+
+
+def nearest(F: Array, unit_columns: bool) -> Array:
+    """The nearest factor ≥ 0, with columns in the unit ball where asked."""
+    F = positive(F)
+    if unit_columns:
+        F = F / at_least(namespace(F).sqrt(column_dots(F, F)), 1)
+    return F
 
 
 def codes_problem(gram: Array, C: Array, penalty: Penalty) -> Quadratic:

@@ -20,13 +20,14 @@ from deepnmf.core.arrays import (
     to_double,
     transposed_product,
 )
-from deepnmf.core.linear import LinearStage
+from deepnmf.core.linear import LinearStage, product
 from deepnmf.core.links import Identity, Link
 from deepnmf.core.nonlinear import NonlinearStage, polish_codes
 from deepnmf.core.penalties import Penalty
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.core.solvers import Nesterov, Solver
+from deepnmf.core.stage import Stage
 from deepnmf.core.starts import Generators, Given, Nnsvd, Start, empty_codes
 from deepnmf.core.subproblems import codes_problem
 
@@ -36,7 +37,6 @@ Report = Callable[[Record, Sequence[Array]], bool]
 what it has."""
 
 Reason = Literal["converged", "limit", "callback"]
-Stage = LinearStage | NonlinearStage
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Plan:
             return self._linear(X, slice(None), codes_first=len(self.sizes) == 1)
         scaling = self._scaling(slice(None), self.link.degree)
         penalty_H = self.penalties_H[-1]
-        return NonlinearStage(X, self.link, self.penalties_W, penalty_H, scaling, self.solver)
+        return NonlinearStage(X, self.penalties_W, penalty_H, scaling, self.solver, self.link)
 
     def _linear(self, X: Array, layers: slice, codes_first: bool) -> LinearStage:
         scaling = self._scaling(layers)
@@ -215,7 +215,7 @@ def encode(X: Array, weights: Sequence[Array], plan: Plan, layer: int | None = N
     if plan.link.linear or layer == 1:
         # Convex: run until rounding is in sight.
         to_the_end = Nesterov(max_steps=2000, tol=1e-7 if epsilon(weights[0]) < 1e-10 else 1e-5)
-        return _least_squares(X, _product(weights), penalty, to_the_end)
+        return _least_squares(X, product(weights), penalty, to_the_end)
     H = X
     for below, (W, R) in enumerate(zip(weights, plan.penalties_H[:layer], strict=True)):
         data = plan.link.project(H) if below else X
@@ -244,22 +244,14 @@ def first_codes(weights: Sequence[Array], link: Link, H: Array) -> Array:
 def basis_of(weights: Sequence[Array], link: Link) -> Array:
     """(…, m, k_l): what each unit code of the last of these layers decodes to."""
     if link.linear:
-        return _product(weights)
+        return product(weights)
     return decode(weights, link, eye(weights[-1].shape[-1], weights[-1]))
-
-
-def _product(weights: Sequence[Array]) -> Array:
-    """Ψ_l = W_1 … W_l."""
-    basis = weights[0]
-    for W in weights[1:]:
-        basis = basis @ W
-    return basis
 
 
 def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
     """‖X − X̂‖² per run, from products: ‖X‖² − 2⟨W_1ᵀX, H̃_1⟩ + ⟨W_1ᵀW_1, H̃_1H̃_1ᵀ⟩."""
     if link.linear:
-        weights = [_product(weights)]
+        weights = [product(weights)]
     first = first_codes(weights, link, H)
     cross = inner(transposed_product(weights[0], X), first)
     size = inner(to_double(gram(weights[0])), to_double(first @ first.mT))

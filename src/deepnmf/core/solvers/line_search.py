@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from deepnmf.core.arrays import (
     Array,
-    at_least,
     column_dots,
     inner,
     namespace,
@@ -24,6 +23,7 @@ from deepnmf.core.arrays import (
 from deepnmf.core.chain import Chain
 from deepnmf.core.penalties import Penalty
 from deepnmf.core.quartic import minimise_quartic
+from deepnmf.core.subproblems import nearest
 
 SIGMA = 0.01
 TRIALS = 20
@@ -68,10 +68,7 @@ class Variable:
 
     def project(self, F: Array) -> Array:
         """The nearest feasible factor."""
-        F = positive(F)
-        if self.unit_columns:
-            F = F / at_least(namespace(F).sqrt(column_dots(F, F)), 1)
-        return F
+        return nearest(F, self.unit_columns)
 
     def dots(self, U: Array, V: Array) -> Array:
         """⟨u, v⟩ for every problem: a sample for H_L, a run for W_l."""

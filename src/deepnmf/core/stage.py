@@ -1,0 +1,55 @@
+"""A stage of training: the problem that one run of the loop solves."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from deepnmf.core.arrays import Array, choose, epsilon, squared_norm
+from deepnmf.core.penalties import Penalty
+from deepnmf.core.scaling import Scaling
+from deepnmf.core.solvers import Solver
+
+
+@dataclass(frozen=True)
+class Stage(ABC):
+    """min ½‖X − X̂‖² + Σ_l R_l(W_l) + R(H) over the factors of a model."""
+
+    X: Array
+    penalties_W: tuple[Penalty, ...]
+    penalty_H: Penalty
+    scaling: Scaling
+    solver: Solver
+
+    @abstractmethod
+    def begin(self, weights: Sequence[Array], H: Array) -> Any:
+        """The factors that the stage starts from."""
+
+    @abstractmethod
+    def sweep(self, factors: Any) -> Any:
+        """Every factor once; none of the updates raises the objective."""
+
+    @abstractmethod
+    def objective(self, factors: Any) -> tuple[Array, Array]:
+        """f and the part of it that is penalties, per run, in double precision."""
+
+    def negligible(self, tol: float) -> Array:
+        """The objective at a relative error of `tol`, or as small as rounding lets one see."""
+        return max(tol * tol, 10 * epsilon(self.X)) * self.half_norm
+
+    @cached_property
+    def half_norm(self) -> Array:
+        """½‖X‖² per run."""
+        return squared_norm(self.X) / 2
+
+    def weights_penalty(self, weights: Sequence[Array]) -> Array:
+        """Σ_l R_l(W_l) per run."""
+        return sum(R.value(W) for R, W in zip(self.penalties_W, weights, strict=True))
+
+
+def choose_each(keep: Array, new: Sequence[Array], old: Sequence[Array]) -> tuple[Array, ...]:
+    """`choose` for several arrays."""
+    return tuple(choose(keep, a, b) for a, b in zip(new, old, strict=True))
