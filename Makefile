@@ -3,16 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+BENCH := .venv-bench
+BENCH_PIP := $(BENCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
+ALL_CORES := env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS
 # Two test processes of one thread each, instead of two that fight over the same cores.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-long test-all lint types layers clean help
+.PHONY: bench demo test test-long test-all lint types layers clean help
 
 help:
 	@echo "make demo      fit, score and show sparse deep NMF on handwritten digits"
 	@echo "make test      lint, types, layers and the tests"
 	@echo "make test-all  the same with the long tests"
+	@echo "make bench     time against other NMF libraries (BENCH_OPTIONS=--quick: digits only)"
 
 demo: $(VENV)/demo.stamp
 	OMP_NUM_THREADS= OPENBLAS_NUM_THREADS= $(BIN)/deepnmf demo -o demo
@@ -35,6 +39,23 @@ types: $(VENV)/dev.stamp
 layers: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
+# The peers have an environment of their own, so that they cannot disturb the other one.
+bench: $(BENCH)/bench.stamp
+	$(ALL_CORES) $(BENCH)/bin/python benchmarks/cpu.py $(BENCH_OPTIONS)
+	$(ALL_CORES) $(BENCH)/bin/python benchmarks/deep.py
+
+# One peer at a time: one that cannot be installed is named with pip's last word, not fatal.
+$(BENCH)/bench.stamp: pyproject.toml constraints.txt benchmarks/requirements.txt
+	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
+	$(BENCH_PIP) -e '.[gpu]' threadpoolctl
+	rm -f $(BENCH)/*.failed
+	grep -v '^#' benchmarks/requirements.txt | while read -r peer; do \
+	  note="$(BENCH)/$${peer%%=*}.failed"; \
+	  if $(BENCH_PIP) "$$peer" 2>"$$note"; then rm -f "$$note"; \
+	  else echo "$$peer: not installed, $$(tail -n 1 "$$note")"; fi; \
+	done
+	@touch $@
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -47,4 +68,4 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/demo.stamp
 
 clean:
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

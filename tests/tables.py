@@ -8,13 +8,14 @@ import deepnmf
 from deepnmf import DeepNMF
 from deepnmf.core.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
 from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, Zero
-from deepnmf.core.solvers import Nesterov, ProjectedGradient, Solver
+from deepnmf.core.solvers import Auto, Nesterov, ProjectedGradient, Solver
 from deepnmf.core.starts import Nnsvd, Random, Start
 
 NONLINEAR: list[Link] = [Root(), Tanh(), Sigmoid(), Softplus()]
 LINKS: list[Link] = [Identity(), *NONLINEAR]
 PENALTIES: list[Penalty] = [Zero(), SquaredL1(0.3), Ridge(0.7)]
 SOLVERS: list[Solver] = [
+    Auto(),  # Coordinate for NumPy arrays
     Nesterov(),
     Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True),
     ProjectedGradient(),

@@ -27,6 +27,7 @@ from deepnmf.core.training import (
     Plan,
     Record,
     Trained,
+    basis_of,
     decode,
     encode,
     squared_error,
@@ -64,7 +65,9 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     start : {"nnsvd", "random"}, Start or Given, default="nnsvd"
     fill : {"zero", "mean", "random"} or float, default="random"
         What NNSVD's zeros become.
-    solver : {"auto", "nesterov", "projected_gradient"} or Solver, default="auto"
+    solver : {"auto", "coordinate", "nesterov", "projected_gradient"} or Solver, default="auto"
+        "coordinate" is the fast one on a CPU; "nesterov" is the paper's, and works everywhere;
+        "auto" takes the first for NumPy arrays and the second for tensors.
     max_iter : int, default=200
         Fine-tuning sweeps; with one layer, alternations.
     pretrain_iter : int, default=100
@@ -94,7 +97,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     history_ : list of dict
         Per sweep: stage, layer, sweep, objective, penalty, kkt, dead (units), seconds.
     reconstruction_err_ : float
-        ‖X − X̂‖_F for the codes that `transform` gives the training data.
+        ‖X − X̂‖_F at the end of training.
     n_iter_ : int
         Fine-tuning sweeps done.
     status_ : str
@@ -159,34 +162,47 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None) -> DeepNMF:
         """Learn the weights from X (n_samples, n_features), dense or sparse; y is ignored."""
-        self.fit_transform(X)
+        self._learn(X)
         return self
 
     @with_callbacks
     def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Learn the weights from X, and return its codes (n_samples, k_L)."""
+        """Learn the weights from X, and return its codes (n_samples, k_L), as `transform` does."""
+        X, data, plan, trained = self._learn(X)
+        H = encode(data, trained.weights, plan)
+        return to_home(self._projected(plan, H), X).T
+
+    def _learn(self, X: Any) -> tuple[Array, Array, Plan, Trained]:
+        """Train, set the fitted attributes, and return what X has become on the way."""
         plan = plan_of(self)
         X = check_data(self, X, fitting=True)
         _check_given(plan, X)
         data = to_compute(X, self.device).T
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        refusal = plan.solver.refusal(data)
+        if refusal:
+            raise ValueError(refusal)
         watch = FitWatch(self, X, plan)
         watch.begin()
-        trained = train(data, plan, [np.random.default_rng(seed)], watch.report)
-        H = encode(data, trained.weights, plan)
-        self._keep(X, data, plan, trained, H)
+        trained = train(data, plan, [self._generator()], watch.report)
+        error = squared_error(data, trained.weights, plan.link, trained.H)
+        self._keep(X, plan, trained, error, basis_of(trained.weights, plan.link))
         watch.end()
-        return to_home(self._projected(plan, H), X).T
+        return X, data, plan, trained
 
-    def _keep(self, X: Array, data: Array, plan: Plan, trained: Trained, H: Array) -> None:
-        """Set the fitted attributes."""
-        error = squared_error(data, trained.weights, plan.link, H)
+    def _generator(self) -> np.random.Generator:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
+
+    def _keep(self, X: Array, plan: Plan, trained: Trained, error: Any, basis: Array) -> None:
+        """Set the fitted attributes; `error` is ‖X − X̂‖², `basis` what a unit of H decodes to."""
+        H = trained.H
         self.weights_ = [to_home(W, X) for W in trained.weights]
         R = plan.link.scale(H) if self.project_codes else 1.0
         self.code_scale_ = R if isinstance(R, float) else float(R[0, 0])
-        self.components_ = self.basis()
+        self.components_ = self.basis() if self.project_codes else to_home(basis, X).T
         self.history_ = trained.history
         self.reconstruction_err_ = float(error) ** 0.5
         self.n_iter_ = trained.sweeps

@@ -179,6 +179,23 @@ def to_compute(X: Array, device: str | None) -> Array:
     return torch.as_tensor(X, device="cuda")
 
 
+def on_card(X: Any, device: str | None) -> bool:
+    """Whether the work on X is to be done on a CUDA device."""
+    if device is None:
+        return is_tensor(X) and bool(X.is_cuda)
+    if device == "auto":
+        return not is_sparse(X) and _cuda()
+    return device == "cuda"
+
+
+def free_on_card() -> int:
+    """Bytes of memory that are free on the CUDA device."""
+    import torch
+
+    torch.cuda.empty_cache()
+    return int(torch.cuda.mem_get_info()[0])
+
+
 def _cuda() -> bool:
     """Whether torch has a CUDA device; torch is not imported where there is no driver at all."""
     if "torch" not in sys.modules:

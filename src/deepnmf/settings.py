@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnmf.core.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
 from deepnmf.core.penalties import Penalty, TopLayer, Zero
-from deepnmf.core.solvers import Nesterov, ProjectedGradient, Solver
+from deepnmf.core.solvers import Auto, Coordinate, Nesterov, ProjectedGradient, Solver
 from deepnmf.core.starts import Given, Nnsvd, Random, Start
 from deepnmf.core.training import Plan
 
@@ -28,8 +28,9 @@ LINKS: dict[str, Callable[[], Link]] = {
     "softplus": Softplus,
 }
 SOLVERS: dict[str, Callable[[], Solver]] = {
-    "auto": Nesterov,
+    "auto": Auto,
     "nesterov": Nesterov,
+    "coordinate": Coordinate,
     "projected_gradient": ProjectedGradient,
 }
 SCALINGS = ("paper", "fixed")

@@ -21,11 +21,12 @@ def problems(penalty, rng, stack=()):
         "codes": codes_problem(gram(5), C, penalty),
         "first weights": weights_problem(None, gram(7), C, penalty),
         "weights above": weights_problem(gram(5), gram(7), C, penalty),
+        "first unit columns": weights_problem(None, gram(7), C, penalty, unit_columns=True),
         "unit columns": weights_problem(gram(5), gram(7), C, penalty, unit_columns=True),
     }
 
 
-SHAPES = ["codes", "first weights", "weights above", "unit columns"]
+SHAPES = ["codes", "first weights", "weights above", "first unit columns", "unit columns"]
 
 
 def placed(problem: Quadratic, place) -> Quadratic:

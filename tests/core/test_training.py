@@ -11,6 +11,7 @@ import scipy.sparse
 
 import deepnmf
 from deepnmf.core import linear, samples
+from deepnmf.core.extrapolation import Extrapolated
 from deepnmf.core.links import Identity
 from deepnmf.core.penalties import SquaredL1, TopLayer
 from deepnmf.core.training import Plan, basis_of, decode, encode, train
@@ -80,7 +81,8 @@ def test_the_objective_never_rises_with_any_solver(solver, low_rank, place, dtyp
     scale = np.sum(low_rank**2) / 2
     for records in stages(trained.history):
         values = np.array([record["objective"] for record in records])
-        assert np.diff(values).max() <= (1e-12 if dtype == "float64" else 1e-6) * scale
+        # The codes of layer 1, which layer 2 fits, may be larger than X, and rounding with them.
+        assert np.diff(values).max() <= (1e-12 if dtype == "float64" else 1e-5) * scale
 
 
 @pytest.mark.parametrize("scaling", ["paper", "fixed"])
@@ -135,7 +137,7 @@ def test_kkt_conditions_hold_at_the_end(model, low_rank):
 def test_torch_equals_numpy(low_rank, dtype):
     torch = pytest.importorskip("torch")
     X = low_rank.astype(dtype)
-    settings = plan(deepnmf.sdnmf_rl2, (10, 6), max_iter=30, tol=0)
+    settings = plan(deepnmf.sdnmf_rl2, (10, 6), max_iter=30, tol=0, solver="nesterov")
     ours = train(X, settings, rng_list(0))
     theirs = train(torch.from_numpy(X.copy()), settings, rng_list(0))
     rel = 1e-8 if dtype == "float64" else 1e-3
@@ -151,7 +153,7 @@ def test_a_stack_is_its_runs(model, scaling, tol, low_rank, rng, library):
     stack = X if library == "numpy" else pytest.importorskip("torch").from_numpy(X.copy())
     together = train(stack, settings, rng_list(1, 2, 3))
     for run, seed in enumerate((1, 2, 3)):
-        alone = train(X[run], settings, rng_list(seed))
+        alone = train(stack[run], settings, rng_list(seed))
         found = objective(X[run], [W[run] for W in together.weights], together.H[run], settings)
         assert found == pytest.approx(alone.history[-1]["objective"], rel=1e-6)
 
@@ -214,23 +216,29 @@ def test_the_fixed_scale_is_where_it_should_be(sizes, low_rank, place, dtype):
         np.testing.assert_allclose(norms[norms > 0], 1, rtol=max(tolerance, 1e-6))
 
 
+@pytest.mark.parametrize("solver", ["nesterov", "coordinate"])
 @pytest.mark.parametrize("sizes", DEPTHS, ids=len)
-def test_a_sweep_touches_the_data_twice(sizes, low_rank, monkeypatch):
+def test_a_sweep_touches_the_data_twice(sizes, solver, low_rank, monkeypatch):
     touched = []
     for name in ("transposed_product", "product_transposed"):
         real = getattr(samples, name)
         monkeypatch.setattr(
             samples, name, lambda *args, real=real: touched.append(1) or real(*args)
         )
-    stage = plan(deepnmf.sdnmf_l, sizes, tol=0).whole_stage(low_rank)
+    stage = plan(deepnmf.sdnmf_l, sizes, tol=0, solver=solver).whole_stage(low_rank)
     sizes = (30, *sizes)
     weights = [np.ones(shape) for shape in itertools.pairwise(sizes)]
     factors = stage.begin(weights, np.ones((6, 40)))
     touched.clear()
-    for _ in range(5):
-        factors = stage.sweep(factors)
-        stage.objective(factors)
-    assert len(touched) == 10
+    sweeps = 0
+    for _ in range(8):
+        swept = stage.sweep(factors)
+        stage.objective(swept)
+        # A sweep that looked ahead in vain is done again.
+        rejected = isinstance(stage, Extrapolated) and swept.beta < factors.beta
+        sweeps += 2 if rejected else 1
+        factors = swept
+    assert len(touched) == 2 * sweeps
     assert "product_transposed" not in vars(linear)
 
 

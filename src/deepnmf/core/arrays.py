@@ -6,12 +6,19 @@ SciPy's sparse matrices are understood as X, the data, and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
 from typing import Any, Literal
 
 import array_api_compat
 import numpy as np
 import scipy.sparse
+
+from deepnmf.core.threads import share
 
 Array = Any
 """A NumPy array or a torch tensor; where it says so, a SciPy sparse matrix as well."""
@@ -22,15 +29,75 @@ def is_sparse(X: Array) -> bool:
     return bool(scipy.sparse.issparse(X))
 
 
+def is_numpy(X: Array) -> bool:
+    """Whether X is worked on by NumPy: an array of its own or a sparse matrix."""
+    return isinstance(X, np.ndarray) or is_sparse(X)
+
+
 def namespace(*arrays: Array) -> Any:
     """The array library of these arrays: functions of the array API standard."""
     dense = [array for array in arrays if not is_sparse(array)]
     return array_api_compat.array_namespace(*(dense or [np.empty(0)]))
 
 
+def fused_kernels(X: Array) -> ModuleType | None:
+    """The kernels for arrays on a CUDA device, None for others or where Triton is missing."""
+    if isinstance(X, np.ndarray) or is_sparse(X) or X.device.type != "cuda" or not _has_triton():
+        return None
+    return importlib.import_module("deepnmf.core.fused")
+
+
+@contextmanager
+def tensor_cores(X: Array, wanted: bool) -> Iterator[None]:
+    """Let products on a CUDA device round their input to TF32 (10 bits), where wanted."""
+    if not wanted or isinstance(X, np.ndarray) or is_sparse(X) or X.device.type != "cuda":
+        yield
+        return
+    settings = importlib.import_module("torch").backends.cuda.matmul
+    name, on = (
+        ("fp32_precision", "tf32") if hasattr(settings, "fp32_precision") else ("allow_tf32", True)
+    )
+    before = getattr(settings, name)
+    setattr(settings, name, on)
+    try:
+        yield
+    finally:
+        setattr(settings, name, before)
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
 def stack_shape(X: Array) -> tuple[int, ...]:
     """The leading axes of (…, m, n): one entry per run."""
     return tuple(X.shape[:-2])
+
+
+def repeats(X: Array) -> bool:
+    """Whether the last stack axis of X shows the same data again and again (its stride is 0)."""
+    if is_sparse(X) or X.ndim < 3:
+        return False
+    strides = X.strides if isinstance(X, np.ndarray) else X.stride()
+    return bool(strides[-3] == 0)
+
+
+def in_order(X: Array) -> Array:
+    """X row by row in memory."""
+    return np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X.contiguous()
+
+
+def spread(X: Array) -> Array:
+    """X with every run's data in its own place, for products over the stack."""
+    if not repeats(X):
+        return X
+    return in_order(X)
+
+
+def repeated(X: Array, times: int) -> Array:
+    """X (…, m, n) as (…, times, m, n), without copying it."""
+    return namespace(X).broadcast_to(X[..., None, :, :], (*X.shape[:-2], times, *X.shape[-2:]))
 
 
 def to_device(array: Array, like: Array) -> Array:
@@ -73,19 +140,55 @@ def draw(
     the same numbers everywhere and a stack the same numbers as its runs one by one.
     """
     stack = stack_shape(like)
-    runs = [
-        generator.standard_normal(shape) if kind == "normal" else generator.random(shape)
-        for generator in generators
-    ]
-    if len(runs) != int(np.prod(stack, dtype=int)):
-        raise ValueError(f"{len(runs)} generators for a stack of shape {stack}: one per run.")
-    return to_device(np.stack(runs).reshape(*stack, *shape), like)
+    if len(generators) != int(np.prod(stack, dtype=int)):
+        raise ValueError(f"{len(generators)} generators for a stack of shape {stack}: one per run.")
+    numbers = np.empty((len(generators), *shape), np.float32 if epsilon(like) > 1e-10 else float)
+
+    def work(begin: int, end: int) -> None:
+        for run in range(begin, end):
+            generator = generators[run]
+            normal = kind == "normal"
+            numbers[run] = generator.standard_normal(shape) if normal else generator.random(shape)
+
+    share(work, len(generators), 10.0 * numbers.size)
+    return to_device(numbers.reshape(*stack, *shape), like)
+
+
+def wider(X: Array, columns: int) -> Array:
+    """X with columns of zeros added up to that many; X may be sparse."""
+    extra = columns - X.shape[-1]
+    if extra == 0:
+        return X
+    if is_sparse(X):
+        empty = scipy.sparse.csc_array((X.shape[0], extra), dtype=X.dtype)
+        return scipy.sparse.hstack([X, empty], format="csc")
+    return namespace(X).concat([X, zeros((*X.shape[:-1], extra), X)], axis=-1)
+
+
+def take_columns(A: Array, places: Array) -> Array:
+    """The columns of every run at `places` (…, 1, j)."""
+    xp = namespace(A)
+    wide = xp.broadcast_to(places, (*A.shape[:-1], places.shape[-1]))
+    return xp.take_along_axis(A, wide, axis=-1)
+
+
+def put_columns(A: Array, places: Array, columns: Array) -> Array:
+    """A with these columns at `places` (…, 1, j)."""
+    wide = namespace(A).broadcast_to(places, columns.shape)
+    if isinstance(A, np.ndarray):
+        A = A.copy()
+        np.put_along_axis(A, wide, columns, axis=-1)
+        return A
+    return A.scatter(-1, wide, columns)
 
 
 def column_dots(U: Array, V: Array) -> Array:
     """⟨u_j, v_j⟩ for every column j: (…, 1, n)."""
     if isinstance(U, np.ndarray):
         return np.einsum("...ij,...ij->...j", U, V)[..., None, :]
+    fused = fused_kernels(U)
+    if fused is not None and fused.single(U, V):
+        return fused.column_dot(U, V)
     return namespace(U, V).sum(U * V, axis=-2, keepdims=True)
 
 
@@ -93,6 +196,21 @@ def inner(U: Array, V: Array) -> Array:
     """⟨U, V⟩ = Σ_ij U_ij V_ij per run, (…), summed over columns in double precision."""
     xp = namespace(U, V)
     return xp.sum(column_dots(U, V)[..., 0, :], axis=-1, dtype=xp.float64)
+
+
+def trace(A: Array) -> Array:
+    """Σ_i A_ii per run, in double precision."""
+    xp = namespace(A)
+    return xp.sum(xp.linalg.diagonal(A), axis=-1, dtype=xp.float64)
+
+
+def precise_inner(U: Array, V: Array) -> Array:
+    """⟨U, V⟩ per run for sums that cancel: every product and sum in double precision, but on a
+    card the sums over rows, whose rounding is far below that of the products that U and V are."""
+    fused = fused_kernels(U)
+    if fused is not None and fused.single(U, V):
+        return inner(U, V)
+    return inner(to_double(U), to_double(V))
 
 
 def to_double(A: Array) -> Array:
@@ -126,7 +244,12 @@ def scalars(values: Array, like: Array) -> Array:
 
 
 def spectral_bound(A: Array, steps: int = 16) -> Array:
-    """An upper bound of ‖A‖₂ for symmetric A with entries ≥ 0, per run: (…, 1, 1).
+    """An upper bound of ‖A‖₂ for symmetric A with entries ≥ 0, per run: (…, 1, 1)."""
+    return perron_bound(A, steps)[0]
+
+
+def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Array, Array]:
+    """The bound, and the vector x > 0 that it comes from, a good start for a similar matrix.
 
     Collatz and Wielandt: for any x > 0, ‖A‖₂ ≤ max_i (Ax)_i / x_i, with equality at the Perron
     vector, which power iteration approaches. Stopping early costs tightness, never correctness.
@@ -134,27 +257,75 @@ def spectral_bound(A: Array, steps: int = 16) -> Array:
     xp = namespace(A)
     info = xp.finfo(A.dtype)
     size = xp.sqrt(xp.sum(A * A, axis=(-2, -1), keepdims=True))
-    scaled = A / at_least(size, float(info.tiny))
-    x = xp.ones_like(A[..., :1])
+    scale = 1 / at_least(size, float(info.tiny))
+    x = xp.ones_like(A[..., :1]) if start is None else start
     for _ in range(steps):
-        x = scaled @ x
+        x = (A @ x) * scale
+    x = x / at_least(xp.max(x, axis=-2, keepdims=True), float(info.tiny))
     x = at_least(x, float(info.tiny) ** 0.75)
     bound = xp.minimum(xp.max((A @ x) / x, axis=-2, keepdims=True), size)
-    return bound * (1 + 8 * A.shape[-1] * float(info.eps))
+    return bound * (1 + 8 * A.shape[-1] * float(info.eps)), x
+
+
+def orthonormal(A: Array) -> Array:
+    """Orthonormal columns that span those of A, tall.
+
+    On a card by Cholesky's factor of AᵀA, twice, with a small shift: products, where a QR of every
+    run would be done one after the other.
+    """
+    if isinstance(A, np.ndarray):
+        return np.linalg.qr(A)[0]
+    xp = namespace(A)
+    small = eye(A.shape[-1], A)
+    for shift in (1e-14, 0.0, 0.0):
+        G = A.mT @ A
+        size = xp.sum(G * small, axis=(-2, -1), keepdims=True)
+        factor = xp.linalg.cholesky(G + (shift + float(xp.finfo(A.dtype).eps)) * size * small)
+        A = xp.linalg.solve(factor, A.mT).mT
+    return A
+
+
+def eigh(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues, rising, and eigenvectors of symmetric A."""
+    values, vectors = namespace(A).linalg.eigh(A)
+    return values, vectors
 
 
 def transposed_product(A: Array, X: Array) -> Array:
-    """Aᵀ X, (…, k, n), for A (…, m, k) and X (…, m, n), which may be sparse."""
+    """Aᵀ X, (…, k, n), for A (…, m, k) and X (…, m, n), which may be sparse.
+
+    On a card as the transpose of Xᵀ A: so it lies sample by sample, as its kernels want it.
+    """
     if is_sparse(X):
-        return np.ascontiguousarray((X.T @ A).T)
+        return np.ascontiguousarray(_sparse_product(X.T, A).T)
+    if fused_kernels(X) is not None:
+        return (X.mT @ A).mT
     return A.mT @ X
 
 
 def product_transposed(X: Array, H: Array) -> Array:
     """X Hᵀ, (…, m, k), for X (…, m, n), which may be sparse, and H (…, k, n)."""
     if is_sparse(X):
-        return X @ H.T
+        return _sparse_product(X, H.T)
     return X @ H.mT
+
+
+def _sparse_product(X: Array, D: Array) -> Array:
+    """X D for sparse X by rows or by columns, whichever it is stored in, and dense D."""
+    from deepnmf.core.kernels import gather_product, scatter_product
+
+    if X.dtype not in (np.float32, np.float64) or X.format not in ("csr", "csc"):
+        return X @ D
+    entries = (X.indptr, X.indices, X.data, np.ascontiguousarray(D, dtype=X.dtype))
+    columns = D.shape[1]
+    operations = 2.0 * X.nnz * columns
+    if X.format == "csr":
+        out = np.empty((X.shape[0], columns), X.dtype)
+        share(lambda a, b: gather_product(*entries, out, (a, b)), X.shape[0], operations)
+    else:
+        out = np.zeros((X.shape[0], columns), X.dtype)
+        share(lambda a, b: scatter_product(*entries, out, (a, b)), columns, operations)
+    return out
 
 
 def gram(W: Array) -> Array:

@@ -73,8 +73,8 @@ class Chain:
         """D_level = G_{level-1} ∘ φ′(A_level)."""
         G = self.G
         for l in range(2, level):  # noqa: E741
-            G = self.weights[l - 1].mT @ (G * self.link.slope(self.A[l - 2]))
-        return G * self.link.slope(self.A[level - 2])
+            G = self.weights[l - 1].mT @ self.link.pull(G, self.A[l - 2])
+        return self.link.pull(G, self.A[level - 2])
 
     def gradient_weights(self, level: int) -> Array:
         """∂f/∂W_level of the fit."""

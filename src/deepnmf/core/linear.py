@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from deepnmf.core.arrays import (
@@ -20,11 +21,13 @@ from deepnmf.core.arrays import (
     gram,
     inner,
     namespace,
-    to_double,
+    positive,
+    precise_inner,
+    trace,
 )
 from deepnmf.core.samples import Sums, add_up, update_codes
 from deepnmf.core.stage import Stage, choose_each
-from deepnmf.core.subproblems import weights_problem
+from deepnmf.core.subproblems import nearest, weights_problem
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,21 @@ class Factors:
 
     Zero exactly at a KKT point. Times ‖F‖² because W → W/c, H → cH changes nothing that matters,
     but would scale the plain residual; so it is in the units of the objective, squared."""
+
+    @cached_property
+    def basis(self) -> Array:
+        """Ψ_L."""
+        return product(self.weights)
+
+    @cached_property
+    def basis_gram(self) -> Array:
+        """Ψ_LᵀΨ_L: for the objective, and again for the next codes."""
+        return gram(self.basis)
+
+    @property
+    def used(self) -> Array:
+        """Which rows of H have an entry > 0: S_ii = ‖h_i‖²."""
+        return namespace(self.H).linalg.diagonal(self.sums.S) > 0
 
     def kept(self, active: Array, before: Factors) -> Factors:
         """These factors for the runs that go on, `before` for those that have stopped."""
@@ -71,37 +89,56 @@ class LinearStage(Stage):
 
     def sweep(self, factors: Factors) -> Factors:
         """Every factor once; none of the updates raises the objective."""
-        factors = replace(factors, residual=0 * factors.residual)
+        nothing = 0 * factors.residual
         if self.codes_first:
-            return self._update_weights(self._update_codes(factors))
-        return self._update_codes(self._update_weights(factors))
+            coded = self._update_codes(factors, nothing)
+            return self._update_weights(coded, coded.residual)
+        moved = self._update_weights(factors, nothing)
+        return self._update_codes(moved, moved.residual)
 
     def objective(self, factors: Factors) -> tuple[Array, Array]:
         """f and the part of it that is penalties, per run, from the sums in double precision."""
-        basis = to_double(product(factors.weights))
-        S, Q = to_double(factors.sums.S), to_double(factors.sums.Q)
-        fit = self.half_norm - inner(Q, basis) + inner(gram(basis), S) / 2
+        S, Q = factors.sums
+        fit = fit_of_sums(self.half_norm, factors.basis, factors.basis_gram, S, Q)
         penalty = self.penalty_H.of_gram(S) + self.weights_penalty(factors.weights)
-        # Rounding can leave the fit of an exact factorization a hair below zero.
-        return namespace(fit).maximum(fit, 0 * fit) + penalty, penalty
+        return fit + penalty, penalty
 
-    def _update_codes(self, factors: Factors) -> Factors:
+    def beyond(self, now: Factors, before: Factors, beta: Array) -> Factors:
+        """The factors at F + β (F − F_before), weights brought back to where they may be.
+
+        The sums are those of the codes before their negative entries are cut off: so Q, which is
+        linear in H, is to be had without touching X.
+        """
+        H = now.H + beta * (now.H - before.H)
+        weights = tuple(
+            nearest(W + beta * (W - W_before), unit)
+            for W, W_before, unit in zip(
+                now.weights, before.weights, self.scaling.unit_columns, strict=True
+            )
+        )
+        if self.codes_first:
+            return replace(now, weights=weights, H=positive(H))
+        Q = now.sums.Q + beta * (now.sums.Q - before.sums.Q)
+        return replace(now, weights=weights, H=positive(H), sums=Sums(H @ H.mT, Q))
+
+    def _update_codes(self, factors: Factors, residual: Array) -> Factors:
         penalty = self.scaling.codes_penalty(
             self.penalty_H, self.penalties_W[-1], factors.weights[-1], self.X.shape[-1]
         )
-        H, sums, memory, residual = update_codes(
+        H, sums, memory, found = update_codes(
             self.X,
             factors.H,
-            product(factors.weights),
+            factors.basis,
+            factors.basis_gram,
             penalty,
             self.solver,
             factors.memories[-1],
         )
         weights, H, sums = self.scaling.fix_codes(factors.weights, H, sums)
-        residual = factors.residual + residual * inner(factors.H, factors.H)
+        residual = residual + found * trace(factors.sums.S)
         return Factors(weights, H, sums, (*factors.memories[:-1], memory), residual)
 
-    def _update_weights(self, factors: Factors) -> Factors:
+    def _update_weights(self, factors: Factors, residual: Array) -> Factors:
         weights, memories = list(factors.weights), list(factors.memories)
         # Top down, from the weights as they were: S_l = H̃_l H̃_lᵀ and Q_l = X H̃_lᵀ.
         sums = [factors.sums]
@@ -109,7 +146,6 @@ class LinearStage(Stage):
             S, Q = sums[0]
             sums.insert(0, Sums(W @ S @ W.mT, Q @ W.mT))
         # Bottom up, each with the new weights below it: Ψ_{l-1} and its Gram matrix.
-        residual = factors.residual
         basis = left = None
         for layer, ((S, Q), R) in enumerate(zip(sums, self.penalties_W, strict=True)):
             C = Q if basis is None else basis.mT @ Q
@@ -124,6 +160,13 @@ class LinearStage(Stage):
                 left = gram(basis)
         fixed, H, rescaled = self.scaling.fix_weights(weights, factors.H, factors.sums)
         return Factors(fixed, H, rescaled or factors.sums, tuple(memories), residual)
+
+
+def fit_of_sums(half_norm: Array, basis: Array, basis_gram: Array, S: Array, Q: Array) -> Array:
+    """½‖X − ΨH‖² = ½‖X‖² − ⟨XHᵀ, Ψ⟩ + ½⟨ΨᵀΨ, HHᵀ⟩ per run. It cancels: added up in double."""
+    fit = half_norm - precise_inner(Q, basis) + precise_inner(basis_gram, S) / 2
+    # Rounding can leave the fit of an exact factorization a hair below zero.
+    return namespace(fit).maximum(fit, 0 * fit)
 
 
 def product(weights: Sequence[Array]) -> Array:

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from deepnmf.core.arrays import Array, at_least, namespace
+from deepnmf.core.arrays import Array, at_least, fused_kernels, namespace
 
 
 class Link(ABC):
@@ -45,6 +45,10 @@ class Link(ABC):
     @abstractmethod
     def slope(self, A: Array) -> Array:
         """φ′(A)."""
+
+    def pull(self, G: Array, A: Array) -> Array:
+        """G ∘ φ′(A)."""
+        return G * self.slope(A)
 
     def expansion(self, A: Array, B: Array) -> tuple[Array, Array] | None:
         """U_1, U_2 with φ(A + tB) = φ(A) + t U_1 + t² U_2 exactly, or None: only a polynomial of
@@ -104,7 +108,16 @@ class Root(Link):
     def slope(self, A: Array) -> Array:
         return 2 * A
 
+    def pull(self, G: Array, A: Array) -> Array:
+        fused = fused_kernels(A)
+        if fused is not None and fused.single(G, A):
+            return fused.doubled_product(G, A)
+        return super().pull(G, A)
+
     def expansion(self, A: Array, B: Array) -> tuple[Array, Array]:
+        fused = fused_kernels(A)
+        if fused is not None and fused.single(A, B):
+            return fused.square_expansion(A, B)
         return 2 * A * B, B * B
 
 

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from deepnmf.core.arrays import (
     Array,
     choose,
     epsilon,
     gram,
+    in_order,
     inner,
     namespace,
-    stack_shape,
-    to_double,
+    put_columns,
+    take_columns,
     transposed_product,
 )
 from deepnmf.core.chain import Chain
+from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Penalty
 from deepnmf.core.revival import revive
@@ -33,6 +34,9 @@ from deepnmf.core.solvers.line_search import Variable, step
 from deepnmf.core.stage import Stage, choose_each
 from deepnmf.core.subproblems import weights_problem
 
+WIDTH = 64
+"""Samples are encoded in multiples of this: the edges of a matrix product round differently from
+its middle, and what a sample's code is must not hang on its place among others."""
 STEPS = 3
 """Gradient steps per factor and sweep."""
 
@@ -49,6 +53,16 @@ class NonlinearFactors:
     """The solver's of W_1, the step sizes of W_2 … W_L and of H_L."""
     residual: Array
     """As in the linear models: Σ_F ‖F‖²‖gradient mapping‖², each as its update found it."""
+
+    @cached_property
+    def first_gram(self) -> Array:
+        """W_1ᵀW_1: for the fit, and again for the next sweep."""
+        return gram(self.weights[0])
+
+    @property
+    def used(self) -> Array:
+        """Which rows of H have an entry > 0."""
+        return namespace(self.H).max(self.H, axis=-1) > 0
 
     def kept(self, active: Array, before: NonlinearFactors) -> NonlinearFactors:
         """These factors for the runs that go on, `before` for those that have stopped."""
@@ -80,9 +94,8 @@ class NonlinearStage(Stage):
         depth = len(factors.weights)
         W1, memories = factors.weights[0], list(factors.memories)
         residual = 0 * factors.residual
-        chain = Chain.forward(
-            self.link, factors.weights, factors.H, gram(W1), transposed_product(W1, self.X)
-        )
+        P = in_order(transposed_product(W1, self.X))
+        chain = Chain.forward(self.link, factors.weights, factors.H, factors.first_gram, P)
         chain, memories[-1], found = self._descend(chain, self._codes(chain), memories[-1])
         chain = chain.rescaled(*self.scaling.fix_rows(chain.weights, chain.codes[-1]))
         residual = residual + found
@@ -103,12 +116,12 @@ class NonlinearStage(Stage):
         problem = weights_problem(None, S, Q, self.penalties_W[0], self.scaling.unit_columns[0])
         W1, memories[0], found = self.solver.update(problem, W1, memories[0])
         residual = residual + found * inner(weights[0], weights[0])
-        basis = to_double(W1)
-        fit = self.half_norm - inner(to_double(Q), basis) + inner(gram(basis), to_double(S)) / 2
-        fixed, H, _ = self.scaling.fix_weights((W1, *weights[1:]), H, None)
-        return NonlinearFactors(
-            fixed, H, namespace(fit).maximum(fit, 0 * fit), tuple(memories), residual
-        )
+        moved = NonlinearFactors((W1, *weights[1:]), H, S, tuple(memories), residual)
+        moved = replace(moved, fit=fit_of_sums(self.half_norm, W1, moved.first_gram, S, Q))
+        if not any(self.scaling.unit_columns):
+            return moved
+        fixed, H, _ = self.scaling.fix_weights(moved.weights, H, None)
+        return replace(moved, weights=fixed, H=H)
 
     def objective(self, factors: NonlinearFactors) -> tuple[Array, Array]:
         """f and the part of it that is penalties, per run."""
@@ -138,14 +151,13 @@ def polish_codes(
     has fallen far below the first. Samples that are done drop out of the work."""
     xp, double = namespace(H), epsilon(H) < 1e-10
     tol, rounds = (1e-6, 20) if double else (1e-3, 6)
-    M, P = gram(weights[0]), transposed_product(weights[0], X)
+    M, P = gram(weights[0]), in_order(transposed_product(weights[0], X))
     variable = Variable(len(weights), codes=True, penalty=penalty)
     chain = Chain.forward(link, weights, H, M, P)
     t: Array = None
     goal: Array = None
     running: Array = None
-    alone = not stack_shape(H)
-    places = np.arange(H.shape[-1])
+    places = None
     for _ in range(rounds):
         for _ in range(50):
             chain, t, mapping = step(chain, variable, t, running)
@@ -153,15 +165,14 @@ def polish_codes(
                 goal = tol * tol * mapping
                 running = xp.ones_like(mapping)
             running = running * xp.astype(mapping > goal, H.dtype)
-        if not bool(xp.any(running > 0)):
+        H = chain.codes[-1] if places is None else put_columns(H, places, chain.codes[-1])
+        # As many columns as the run with the most samples left needs; those go on, side by side.
+        left = int(xp.max(xp.sum(running > 0, axis=-1)))
+        if left == 0:
             break
-        if alone:
-            left = running[0] > 0
-            H[:, places] = chain.codes[-1]
-            places = places[np.asarray(left.tolist())]
-            chain = Chain.forward(link, weights, chain.codes[-1][:, left], M, P[:, places])
-            t, goal, running = t[:, left], goal[:, left], running[:, left]
-    if alone:
-        H[:, places] = chain.codes[-1]
-        return H
-    return chain.codes[-1]
+        left = min(-(-left // WIDTH) * WIDTH, H.shape[-1])
+        order = xp.argsort(-running, axis=-1, stable=True)[..., :left]
+        t, goal, running = (xp.take_along_axis(part, order, axis=-1) for part in (t, goal, running))
+        places = order if places is None else xp.take_along_axis(places, order, axis=-1)
+        chain = Chain.forward(link, weights, take_columns(H, places), M, take_columns(P, places))
+    return H

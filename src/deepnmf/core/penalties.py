@@ -35,6 +35,17 @@ class Penalty(ABC):
         """Whether the penalty does anything."""
         return True
 
+    @property
+    def uniform(self) -> tuple[float, float] | None:
+        """(μ, λ) where K = μ **11**ᵀ + λ I, None where K is no such matrix: with these, a column
+        has its minimum in closed form."""
+        return None
+
+    def run(self, index: tuple[int, ...]) -> Penalty:
+        """The penalty of one run of the stack."""
+        del index
+        return self
+
     def value(self, F: Array) -> Array:
         """R(F) per run, in double precision."""
         return inner(F, self.gradient(F)) / 2
@@ -57,6 +68,10 @@ class Zero(Penalty):
 
     def lipschitz(self, rows: int) -> float:
         return 0.0
+
+    @property
+    def uniform(self) -> tuple[float, float]:
+        return 0.0, 0.0
 
     @property
     def active(self) -> bool:
@@ -89,8 +104,17 @@ class SquaredL1(_Weighted):
     def gradient(self, F: Array) -> Array:
         return self.strength * F.sum(axis=-2, keepdims=True)
 
+    def value(self, F: Array) -> Array:
+        xp = namespace(F)
+        sums = F.sum(axis=-2)
+        return self.strength * xp.sum(sums * sums, axis=-1, dtype=xp.float64) / 2
+
     def lipschitz(self, rows: int) -> float:
         return self.strength * rows
+
+    @property
+    def uniform(self) -> tuple[float, float]:
+        return self.strength, 0.0
 
 
 @dataclass(frozen=True)
@@ -103,6 +127,10 @@ class Ridge(_Weighted):
     def lipschitz(self, rows: int) -> float:
         return self.strength
 
+    @property
+    def uniform(self) -> tuple[float, float]:
+        return 0.0, self.strength
+
 
 @dataclass(frozen=True)
 class RowRidge(Penalty):
@@ -110,6 +138,9 @@ class RowRidge(Penalty):
     scale costs on the side of the weights."""
 
     weights: Array
+
+    def run(self, index: tuple[int, ...]) -> RowRidge:
+        return RowRidge(self.weights[index])
 
     def gradient(self, F: Array) -> Array:
         return self.weights * F

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deepnmf.core.arrays import Array, namespace
+from deepnmf.core.arrays import Array, fused_kernels, namespace
 
 GRID = 16
 NEWTON = 8
@@ -16,6 +16,9 @@ def minimise_quartic(c: tuple[Array, Array, Array, Array], limit: Array) -> Arra
     """
     c1, c2, c3, c4 = c
     xp = namespace(c1)
+    fused = fused_kernels(c1)
+    if fused is not None and c1.dtype == xp.float32:
+        return fused.quartic(c, limit, GRID, NEWTON)
 
     def value(t: Array) -> Array:
         return t * (c1 + t * (c2 + t * (c3 + t * c4)))

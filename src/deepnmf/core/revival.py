@@ -17,16 +17,16 @@ from deepnmf.core.solvers.line_search import Variable
 TRIALS = 6
 
 
-def count_dead(link: Link, weights: Sequence[Array], H: Array) -> Array:
-    """Dead units of all layers, per run."""
-    xp = namespace(H)
+def count_dead(link: Link, weights: Sequence[Array], used: Array) -> Array:
+    """Dead units of all layers, per run; `used` (…, k_L) says which codes of the last are > 0."""
+    xp = namespace(used)
     dead = None
     for layer, W in enumerate(weights):
         last = layer == len(weights) - 1
-        above = H if last else weights[layer + 1]
-        unused = ~xp.any(W > 0, axis=-2)
+        unused = ~(xp.max(W, axis=-2) > 0)
         # With φ(0) > 0 a unit without input is a constant, not dead.
-        silent = ~xp.any(above > 0, axis=-1) & (last or _silent_at_zero(link, W))
+        reached = used if last else xp.max(weights[layer + 1], axis=-1) > 0
+        silent = ~reached & (last or _silent_at_zero(link, W))
         number = xp.sum(xp.astype(unused | silent, xp.int64), axis=-1)
         dead = number if dead is None else dead + number
     return dead

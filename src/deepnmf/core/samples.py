@@ -28,7 +28,7 @@ class Sums(NamedTuple):
 
 def add_up(X: Array, H: Array) -> Sums:
     """The sums for given codes."""
-    return Sums(H @ H.mT, product_transposed(X, H))
+    return Sums(gram(H.mT), product_transposed(X, H))
 
 
 class Coded(NamedTuple):
@@ -41,10 +41,16 @@ class Coded(NamedTuple):
 
 
 def update_codes(
-    X: Array, H: Array, basis: Array, penalty: Penalty, solver: Solver, memory: Any
+    X: Array,
+    H: Array,
+    basis: Array,
+    basis_gram: Array,
+    penalty: Penalty,
+    solver: Solver,
+    memory: Any,
 ) -> Coded:
     """Lower ½‖X − ΨH‖² + R(H) from the codes there are, then add up."""
-    problem = codes_problem(gram(basis), transposed_product(basis, X), penalty)
+    problem = codes_problem(basis_gram, transposed_product(basis, X), penalty)
     H, memory, residual = solver.update(problem, H, memory)
     del problem
     return Coded(H, add_up(X, H), memory, residual)

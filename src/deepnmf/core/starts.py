@@ -15,14 +15,22 @@ from deepnmf.core.arrays import (
     Array,
     column_dots,
     draw,
+    eigh,
     gram,
+    in_order,
     inner,
     is_sparse,
     mean,
     namespace,
+    orthonormal,
     positive,
+    product_transposed,
+    repeated,
+    repeats,
     scalars,
     stack_shape,
+    to_device,
+    to_double,
     transposed_product,
     zeros,
 )
@@ -78,7 +86,7 @@ class Nnsvd(Start):
         raise ValueError(f'fill must be "zero", "mean", "random" or a number ≥ 0, got {fill!r}.')
 
     def factors(self, X: Array, k: int, generators: Generators) -> tuple[Array, Array]:
-        U, sigma, Vt = truncated_svd(X, k, generators)
+        U, sigma, Vt = truncated_svd(X, k)
         xp = namespace(U)
         s = sigma[..., None, :]
         u_up, v_up = positive(U), positive(Vt.mT)
@@ -99,7 +107,7 @@ class Nnsvd(Start):
         average = mean(X)
         if F.shape[-1]:
             largest = xp.max(F, axis=(-2, -1), keepdims=True)
-            empty = 100 * float(xp.finfo(F.dtype).eps) * largest >= F
+            empty = max(100 * float(xp.finfo(F.dtype).eps), 1e-10) * largest >= F
             F = xp.where(empty, self._filling(F, average, generators), F)
         if F.shape[-1] == k:
             return F
@@ -131,20 +139,32 @@ class Given:
     codes: Array | None = None
 
 
-def truncated_svd(X: Array, k: int, generators: Generators) -> tuple[Array, Array, Array]:
+def truncated_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     """The k leading singular triplets U, σ, Vᵀ of X, fewer where the rank of X is smaller.
 
-    Exact for dense X. For sparse X by subspace iteration from a random start, which touches X in
-    products only. Signs are fixed: the largest entry of every left vector is positive.
+    From the Gram matrix of the shorter side in double precision, so that X is touched twice: by its
+    eigenvectors, or, where k is small against that side, by subspace iteration from a random start.
+    Where both sides are long, by subspace iteration on X itself. Signs are fixed: the largest
+    entry of every left vector is positive.
     """
     k = min(k, X.shape[-2], X.shape[-1])
-    if is_sparse(X):
-        U, sigma, Vt = _subspace_svd(X, k, generators[0])
+    if repeats(X):
+        U, sigma, Vt = truncated_svd(X[..., 0, :, :], k)
+        times = X.shape[-3]
+        row = repeated(sigma[..., None, :], times)[..., 0, :]
+        return repeated(U, times), row, repeated(Vt, times)
+    if is_sparse(X) or min(X.shape[-2:]) > LONG:
+        U, sigma, Vt = _subspace_svd(X, k)
+    elif X.shape[-2] <= X.shape[-1]:
+        U, sigma, Vt = _gram_svd(X, k)
     else:
-        U, sigma, Vt = namespace(X).linalg.svd(X, full_matrices=False)
+        V, sigma, Ut = _gram_svd(X.mT, k)
+        U, Vt = Ut.mT, V.mT
     xp = namespace(U)
     U, sigma, Vt = U[..., :, :k], sigma[..., :k], Vt[..., :k, :]
-    floor = max(X.shape[-2:]) * float(xp.finfo(U.dtype).eps) * xp.max(sigma, axis=-1, keepdims=True)
+    # Squared singular values are known to the rounding of double precision.
+    rounding = max(float(xp.finfo(U.dtype).eps), float(np.sqrt(np.finfo(np.float64).eps)))
+    floor = max(X.shape[-2:]) ** 0.5 * rounding * xp.max(sigma, axis=-1, keepdims=True)
     above = xp.astype(sigma > floor, U.dtype)
     # Runs of one stack may differ in rank: triplets past a run's rank are set to zero there.
     rank = int(xp.max(xp.sum(above, axis=-1))) if k else 0
@@ -156,22 +176,52 @@ def truncated_svd(X: Array, k: int, generators: Generators) -> tuple[Array, Arra
     return U * sign, sigma, Vt * sign.mT
 
 
-def _subspace_svd(
-    X: Array, k: int, generator: np.random.Generator, extra: int = 10, iterations: int = 8
-) -> tuple[Array, Array, Array]:
-    """Randomized subspace iteration (Halko, Martinsson and Tropp) with QR at every step."""
-    size = min(k + extra, *X.shape)
-    basis = X @ generator.standard_normal((X.shape[1], size)).astype(X.dtype)
-    for _ in range(iterations):
-        basis = np.linalg.qr(basis)[0]
-        basis = np.linalg.qr(X.T @ basis)[0]
-        basis = X @ basis
-    basis = np.linalg.qr(basis)[0]
-    U, sigma, Vt = np.linalg.svd((X.T @ basis).T, full_matrices=False)
+LONG = 6000
+"""The longest shorter side whose Gram matrix is formed."""
+EXTRA, ITERATIONS = 10, 8
+
+
+def _gram_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
+    """From X Xᵀ, for X with no more rows than columns."""
+    xp = namespace(X)
+    double = to_double(X)
+    G = double @ double.mT
+    size = min(k + EXTRA, X.shape[-2])
+    if 3 * size <= X.shape[-2]:
+        basis = orthonormal(G @ _noise(X.shape[-2], size, G))
+        for _ in range(ITERATIONS):
+            basis = orthonormal(G @ basis)
+        squares, vectors = eigh(basis.mT @ G @ basis)
+        vectors = basis @ vectors
+    else:
+        squares, vectors = eigh(G)
+    # In order: a product with a flipped view can be a hundred times slower.
+    U = in_order(xp.flip(vectors, axis=-1)[..., :k])
+    sigma = xp.sqrt(positive(xp.flip(squares, axis=-1)[..., :k]))
+    V = (U.mT @ double) / _nonzero(sigma)[..., None]
+    U, sigma, V = (xp.astype(part, X.dtype, copy=False) for part in (U, sigma, V))
+    return U, sigma, V
+
+
+def _subspace_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
+    """Randomized subspace iteration (Halko, Martinsson and Tropp), orthonormal at every step."""
+    size = min(k + EXTRA, *X.shape[-2:])
+    basis = _noise(X.shape[-1], size, X)
+    for _ in range(ITERATIONS + 1):
+        basis = orthonormal(product_transposed(X, basis.mT))
+        basis = orthonormal(transposed_product(basis, X).mT)
+    basis = orthonormal(product_transposed(X, basis.mT))
+    U, sigma, Vt = namespace(basis).linalg.svd(transposed_product(basis, X), full_matrices=False)
     return basis @ U, sigma, Vt
 
 
+def _noise(rows: int, columns: int, like: Array) -> Array:
+    """Where subspace iteration begins: always the same, so that an SVD depends on X alone."""
+    return to_device(np.random.default_rng(0).standard_normal((rows, columns)), like)
+
+
 def _nonzero(norms: Array) -> Array:
+    """Norms that one may divide by."""
     xp = namespace(norms)
     return xp.where(norms > 0, norms, xp.ones_like(norms))
 

@@ -14,7 +14,7 @@ there, and by run for the weights. `dots` and the shapes it returns carry this.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deepnmf.core.arrays import (
@@ -44,6 +44,16 @@ class Quadratic:
     penalty: Penalty = Zero()
     by_column: bool = False
     unit_columns: bool = False
+
+    def run(self, index: tuple[int, ...]) -> Quadratic:
+        """The problem of one run of the stack."""
+        return replace(
+            self,
+            C=self.C[index],
+            A=None if self.A is None else self.A[index],
+            B=None if self.B is None else self.B[index],
+            penalty=self.penalty.run(index),
+        )
 
     def gradient(self, F: Array) -> Array:
         """∇q(F) = A F B − C + K F."""

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from deepnmf.core.arrays import (
     Array,
     epsilon,
     eye,
     gram,
+    in_order,
     inner,
+    is_numpy,
     namespace,
+    spread,
     squared_norm,
     stack_shape,
+    tensor_cores,
     to_device,
     to_double,
     transposed_product,
+    wider,
 )
+from deepnmf.core.extrapolation import Extrapolated
 from deepnmf.core.linear import LinearStage, product
 from deepnmf.core.links import Identity, Link
-from deepnmf.core.nonlinear import NonlinearStage, polish_codes
+from deepnmf.core.nonlinear import WIDTH, NonlinearStage, polish_codes
 from deepnmf.core.penalties import Penalty
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
-from deepnmf.core.solvers import Nesterov, Solver
+from deepnmf.core.solvers import Auto, Coordinate, Nesterov, Solver
 from deepnmf.core.stage import Stage
 from deepnmf.core.starts import Generators, Given, Nnsvd, Start, empty_codes
 from deepnmf.core.subproblems import codes_problem
+from deepnmf.core.threads import suited_to
 
 Record = dict[str, Any]
 Report = Callable[[Record, Sequence[Array]], bool]
@@ -49,16 +58,16 @@ class Plan:
     link: Link = Identity()
     fixed_scale: bool = False
     start: Start | Given = Nnsvd()
-    solver: Solver = Nesterov()
+    solver: Solver = Auto()
     max_iter: int = 200
     pretrain_iter: int = 100
     tol: float = 1e-4
 
-    def layer_stage(self, X: Array, layer: int) -> Stage:
+    def layer_stage(self, X: Array, layer: int) -> Stage | Extrapolated:
         """The problem of pre-training one layer (0 … L − 1) on its input X."""
         return self._linear(X, slice(layer, layer + 1), codes_first=True)
 
-    def whole_stage(self, X: Array) -> Stage:
+    def whole_stage(self, X: Array) -> Stage | Extrapolated:
         """The problem of fine-tuning all layers on X; with one layer, of training it."""
         if self.link.linear or len(self.sizes) == 1:
             return self._linear(X, slice(None), codes_first=len(self.sizes) == 1)
@@ -66,12 +75,13 @@ class Plan:
         penalty_H = self.penalties_H[-1]
         return NonlinearStage(X, self.penalties_W, penalty_H, scaling, self.solver, self.link)
 
-    def _linear(self, X: Array, layers: slice, codes_first: bool) -> LinearStage:
+    def _linear(self, X: Array, layers: slice, codes_first: bool) -> LinearStage | Extrapolated:
         scaling = self._scaling(layers)
         penalty_H = self.penalties_H[layers][-1]
-        return LinearStage(
+        stage = LinearStage(
             X, self.penalties_W[layers], penalty_H, scaling, self.solver, codes_first
         )
+        return Extrapolated(stage) if self.solver.extrapolates(X) else stage
 
     def _scaling(self, layers: slice, degree: float | None = 1.0) -> Scaling:
         penalties_W, penalty_H = self.penalties_W[layers], self.penalties_H[layers][-1]
@@ -87,8 +97,29 @@ class Trained:
     weights: tuple[Array, ...]
     H: Array
     history: list[Record] = field(default_factory=list)
-    sweeps: int = 0
-    reason: Reason = "limit"
+    sweeps: Any = 0
+    """Sweeps of fine-tuning; of a stack, an array of them."""
+    reason: Any = "limit"
+    """A `Reason`; of a stack, an array of them."""
+
+    def runs(self) -> Iterator[Trained]:
+        """Every run of a stack, in order, with its own history."""
+        changing = ("objective", "penalty", "kkt", "dead")
+        values = [{name: np.asarray(record[name]) for name in changing} for record in self.history]
+        for index in np.ndindex(self.sweeps.shape):
+            history: list[Record] = []
+            for record, found in zip(self.history, values, strict=True):
+                if record["active"][index]:
+                    own = {name: value[index].item() for name, value in found.items()}
+                    history.append({name: own.get(name, record[name]) for name in record})
+                    del history[-1]["active"]
+            yield Trained(
+                weights=tuple(W[index] for W in self.weights),
+                H=self.H[index],
+                history=history,
+                sweeps=int(self.sweeps[index]),
+                reason=str(self.reason[index]),
+            )
 
 
 class _Watch:
@@ -109,6 +140,14 @@ class _Watch:
 
 def train(X: Array, plan: Plan, generators: Generators, report: Report | None = None) -> Trained:
     """Fit a plan to X (…, m, n): the start, pre-training, fine-tuning."""
+    with (
+        tensor_cores(X, plan.solver.rounds),
+        suited_to(2.0 * X.shape[-2] * X.shape[-1] * max(plan.sizes)),
+    ):
+        return _train(X, plan, generators, report)
+
+
+def _train(X: Array, plan: Plan, generators: Generators, report: Report | None) -> Trained:
     watch = _Watch(report)
     deep = len(plan.sizes) > 1
     if isinstance(plan.start, Given):
@@ -120,7 +159,7 @@ def train(X: Array, plan: Plan, generators: Generators, report: Report | None = 
     else:
         W, H = plan.start.factors(X, plan.sizes[0], generators)
         weights = (W,)
-    stage = plan.whole_stage(X)
+    stage = plan.whole_stage(spread(X))
     factors, sweeps, reason = descend(
         stage, stage.begin(weights, H), plan, plan.max_iter, watch, stage_name="finetune"
     )
@@ -139,8 +178,8 @@ def pretrain(
             R = plan.link.scale(H)
             weights[-1] = weights[-1] * R
             data = plan.link.project(H / R)
-        stage = plan.layer_stage(data, layer)
         W, H = start.factors(data, size, generators)
+        stage = plan.layer_stage(spread(data), layer)
         factors, _, _ = descend(
             stage,
             stage.begin((W,), H),
@@ -151,55 +190,66 @@ def pretrain(
             layer=layer + 1,
         )
         weights.append(factors.weights[0])
-        H = factors.H
+        H = in_order(factors.H)
     return tuple(weights), H
 
 
 def descend(
-    stage: Stage,
+    stage: Stage | Extrapolated,
     factors: Any,
     plan: Plan,
     max_iter: int,
     watch: _Watch,
     stage_name: str,
     layer: int | None = None,
-) -> tuple[Any, int, Reason]:
+) -> tuple[Any, Any, Any]:
     """Sweep until a sweep lowers the objective by less than `tol` times its value, or the relative
     error is below `tol` (an exact factorization, whose objective would fall for ever).
 
-    In a stack each run stops by itself and is then left as it is.
+    In a stack each run stops by itself and is then left as it is; sweeps and reasons are arrays.
     """
+    stack, tol = stack_shape(factors.H), plan.tol
+    sweeps, reasons = np.zeros(stack, int), np.full(stack, "limit", object)
+    going = np.ones(stack, bool)
     if watch.stopped:
-        return factors, 0, "callback"
-    xp, tol = namespace(factors.H), plan.tol
+        reasons[...] = "callback"
+        return factors, _plain(sweeps), _plain(reasons)
+    xp = namespace(factors.H)
     active = previous = None
     for sweep in range(1, max_iter + 1):
         swept = stage.sweep(factors)
         factors = swept if active is None else swept.kept(active, factors)
         objective, penalty = stage.objective(factors)
-        watch.note(
-            {
-                "stage": stage_name,
-                "layer": layer,
-                "sweep": sweep,
-                "objective": objective.tolist(),
-                "penalty": penalty.tolist(),
-                "kkt": xp.sqrt(swept.residual).tolist(),
-                "dead": count_dead(plan.link, factors.weights, factors.H).tolist(),
-            },
-            factors.weights,
-        )
+        dead = count_dead(plan.link, factors.weights, factors.used)
+        numbers = (objective, penalty, xp.sqrt(swept.residual), xp.astype(dead, xp.float64))
+        # From a card all at once: it need not wait for every number.
+        values = xp.stack([xp.asarray(number) for number in numbers]).tolist()
+        record: Record = {"stage": stage_name, "layer": layer, "sweep": sweep}
+        record |= dict(zip(("objective", "penalty", "kkt", "dead"), values, strict=True))
+        record["dead"] = np.asarray(record["dead"], int).tolist()
+        if stack:
+            record["active"] = going
+        watch.note(record, factors.weights)
+        sweeps = np.where(going, sweep, sweeps)
         if watch.stopped:
-            return factors, sweep, "callback"
+            reasons[...] = "callback"
+            break
         if tol > 0 and previous is not None:
-            going = (previous - objective >= tol * objective) & (objective > stage.negligible(tol))
-            active = going if active is None else active & going
-            if not bool(xp.any(active)):
-                return factors, sweep, "converged"
-            if not stack_shape(factors.H):
+            falling = previous - objective >= tol * objective
+            active = falling & (objective > stage.negligible(tol)) & to_device(going, falling)
+            going = np.asarray(active.tolist())
+            reasons = np.where(going, "limit", "converged")
+            if not going.any():
+                break
+            if not stack:
                 active = None
         previous = objective
-    return factors, max_iter, "limit"
+    return factors, _plain(sweeps), _plain(reasons)
+
+
+def _plain(values: Any) -> Any:
+    """The value itself where there is no stack."""
+    return values if values.ndim else values.item()
 
 
 def encode(X: Array, weights: Sequence[Array], plan: Plan, layer: int | None = None) -> Array:
@@ -210,17 +260,27 @@ def encode(X: Array, weights: Sequence[Array], plan: Plan, layer: int | None = N
     solved to the end. Through a link: H_1 from W_1, H_2 from g(H_1), …, then the H_l step of
     fine-tuning. Every sample by itself: the block it comes in does not matter.
     """
+    X = spread(X)
     layer = len(weights) if layer is None else layer
     weights, penalty = list(weights[:layer]), plan.penalties_H[layer - 1]
     if plan.link.linear or layer == 1:
         # Convex: run until rounding is in sight.
-        to_the_end = Nesterov(max_steps=2000, tol=1e-7 if epsilon(weights[0]) < 1e-10 else 1e-5)
-        return _least_squares(X, product(weights), penalty, to_the_end)
+        return _least_squares(X, product(weights), penalty, _encoder(X))
+    samples = X.shape[-1]
+    X = wider(X, -(-samples // WIDTH) * WIDTH)
     H = X
     for below, (W, R) in enumerate(zip(weights, plan.penalties_H[:layer], strict=True)):
         data = plan.link.project(H) if below else X
         H = _least_squares(data, W, R, Nesterov(max_steps=100, tol=1e-3))
-    return polish_codes(plan.link, weights, X, H, penalty)
+    return polish_codes(plan.link, weights, X, H, penalty)[..., :samples]
+
+
+def _encoder(X: Array) -> Solver:
+    """What finds codes to the end with the weights frozen."""
+    double = epsilon(X) < 1e-10
+    if is_numpy(X):
+        return Coordinate(max_passes=2000, tol=1e-20 if double else 1e-12)
+    return Nesterov(max_steps=2000, tol=1e-7 if double else 1e-5)
 
 
 def _least_squares(X: Array, basis: Array, penalty: Penalty, solver: Solver) -> Array:
@@ -252,6 +312,7 @@ def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> A
     """‖X − X̂‖² per run, from products: ‖X‖² − 2⟨W_1ᵀX, H̃_1⟩ + ⟨W_1ᵀW_1, H̃_1H̃_1ᵀ⟩."""
     if link.linear:
         weights = [product(weights)]
+    X = spread(X)
     first = first_codes(weights, link, H)
     cross = inner(transposed_product(weights[0], X), first)
     size = inner(to_double(gram(weights[0])), to_double(first @ first.mT))

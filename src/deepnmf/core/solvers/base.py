@@ -23,6 +23,21 @@ class Outcome(NamedTuple):
 class Solver(ABC):
     """Lowers q(F). Immutable: what it learns about a factor is returned, not kept."""
 
+    def refusal(self, X: Array) -> str | None:
+        """Why this solver cannot work where X lives, and what to use instead; None if it can."""
+        del X
+        return None
+
+    def extrapolates(self, X: Array) -> bool:
+        """Whether sweeps are to start beyond the factors, in the direction they moved."""
+        del X
+        return False
+
+    @property
+    def rounds(self) -> bool:
+        """Whether products on a card may be rounded to TF32."""
+        return False
+
     @abstractmethod
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         """A feasible factor whose objective is not above that of F."""

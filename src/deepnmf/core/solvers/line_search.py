@@ -15,6 +15,7 @@ from typing import NamedTuple
 from deepnmf.core.arrays import (
     Array,
     column_dots,
+    fused_kernels,
     inner,
     namespace,
     positive,
@@ -58,7 +59,9 @@ class Variable:
 
     def response(self, chain: Chain, D: Array) -> Array:
         """The change of A_level when F changes by D."""
-        return chain.weights[-1] @ D if self.codes else D @ chain.codes[self.level - 1]
+        if self.codes:
+            return chain.weights[-1] @ D
+        return D @ chain.codes[self.level - 1]
 
     def moved(self, chain: Chain, F: Array) -> Chain:
         """The pass with F in place."""
@@ -123,14 +126,16 @@ def _exact(
     dots = variable.dots
     U1, U2 = expansion
     MU1, MU2 = chain.M @ U1, chain.M @ U2
-    c1 = dots(chain.G, U1)
-    c2 = dots(chain.G, U2) + dots(U1, MU1) / 2
+    c1, c2, c3, c4 = _coefficients(variable, chain.G, U1, U2, MU1, MU2)
     if variable.penalty.active:
         c1 = c1 + dots(D, variable.penalty.gradient(F))
         c2 = c2 + dots(D, variable.penalty.gradient(D)) / 2
-    c3, c4 = dots(U1, MU2), dots(U2, MU2) / 2
     s = minimise_quartic((c1, c2, c3, c4), xp.ones_like(c1))
-    A = positive(chain.A[0] + s * B)
+    fused = fused_kernels(F)
+    if fused is not None and F.dtype == xp.float32:
+        A, G = fused.along(chain.A[0], B, chain.G, MU1, MU2, s)
+    else:
+        A, G = positive(chain.A[0] + s * B), chain.G + s * MU1 + s * s * MU2
     F = positive(F + s * D)
     moved = Chain(
         chain.link,
@@ -143,11 +148,32 @@ def _exact(
         (chain.link.decode(A), *chain.codes[1:-1], F)
         if variable.codes
         else (chain.link.decode(A), *chain.codes[1:]),
-        chain.G + s * MU1 + s * s * MU2,
+        G,
     )
     # Towards the step that would have been taken whole; a step not taken was too long.
     factor = xp.where(s > 0, xp.clip(2 * s, 0.25, None), 0.25 * xp.ones_like(s))
     return moved, t * factor
+
+
+def _coefficients(
+    variable: Variable, G: Array, U1: Array, U2: Array, MU1: Array, MU2: Array
+) -> tuple[Array, Array, Array, Array]:
+    """c_1 … c_4 of the fit along the step, for every problem."""
+    fused = fused_kernels(G)
+    if fused is not None and G.dtype == namespace(G).float32:
+        sums = fused.column_sums(G, U1, U2, MU1, MU2)
+        if not variable.codes:
+            xp = namespace(G)
+            sums = xp.astype(xp.sum(sums, axis=-1, keepdims=True, dtype=xp.float64), G.dtype)
+        c1, c2, c3, c4 = (sums[..., [index], :] for index in range(4))
+        return c1, c2, c3, c4
+    dots = variable.dots
+    return (
+        dots(G, U1),
+        dots(G, U2) + dots(U1, MU1) / 2,
+        dots(U1, MU2),
+        dots(U2, MU2) / 2,
+    )
 
 
 def _armijo(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deepnmf.core.arrays import Array, namespace
+from deepnmf.core.arrays import Array, fused_kernels, namespace
 from deepnmf.core.solvers.base import Outcome, Solver, per_run
 from deepnmf.core.subproblems import Quadratic
 
@@ -23,14 +23,26 @@ class Nesterov(Solver):
     gradient mapping LC(Y_k − F_k) is below a goal: `tol` times the first one of the factor's first
     update. With `sharpen`, the goal is divided by 10 after an update that took no more than
     `min_steps` (NeNMF's rule).
+
+    `tf32` lets the products of training round their input to TF32 on a CUDA device: several times
+    as fast, and steps good to three digits. The objective in `history_` is then rounded as well;
+    `reconstruction_err_` is not.
     """
 
     max_steps: int = 10
     min_steps: int = 1
     tol: float = 0.0
     sharpen: bool = False
+    tf32: bool = False
+
+    @property
+    def rounds(self) -> bool:
+        return self.tf32
 
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
+        fused = fused_kernels(F) if self.tol == 0 else None
+        if fused is not None and fused.covers(problem, F):
+            return Outcome(*fused.update(problem, F, self.max_steps, memory))
         xp = namespace(F)
         LC = problem.lipschitz
         rounding = 4 * float(xp.finfo(F.dtype).eps)

@@ -1,0 +1,81 @@
+"""K-means for many sets of codes at once: K-means++ starts, then Lloyd's iterations.
+
+Every step is a product or a sum over a whole stack (…, n, k), so a card does a thousand
+clusterings in the time of one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deepnmf.core.arrays import Array, at_least, namespace, to_device
+
+MAX_ITER = 300
+
+
+def kmeans_many(Z: Array, clusters: int, seeds: Any) -> np.ndarray:
+    """Labels (runs, n) of K-means on every Z[run] (n, k), one seed per run."""
+    xp = namespace(Z)
+    runs = Z.shape[0]
+    draws = [np.random.default_rng(seed) for seed in seeds]
+    if len(draws) != runs:
+        raise ValueError(f"{len(draws)} seeds for {runs} sets of codes: one per set.")
+    squares = xp.sum(Z * Z, axis=-1)
+    centres = _plus_plus(Z, squares, clusters, draws)
+    labels: Array = None
+    for _ in range(MAX_ITER):
+        distances = _distances(Z, squares, centres)
+        found = xp.argmin(distances, axis=-1)
+        if labels is not None and bool(xp.all(found == labels)):
+            break
+        labels = found
+        member = xp.astype(labels[..., None] == xp.arange(clusters, device=Z.device), Z.dtype)
+        count = xp.sum(member, axis=-2)
+        centres = (member.mT @ Z) / at_least(count, 1)[..., None]
+        empty = count == 0
+        if bool(xp.any(empty)):
+            centres = _refill(Z, xp.min(distances, axis=-1), centres, empty)
+    return np.asarray(labels if isinstance(Z, np.ndarray) else labels.cpu())
+
+
+def _plus_plus(Z: Array, squares: Array, clusters: int, draws: list[np.random.Generator]) -> Array:
+    """Centres one by one, each a sample drawn with probability ∝ its squared distance to the
+    nearest centre so far (Arthur and Vassilvitskii)."""
+    xp = namespace(Z)
+    runs, n, _ = Z.shape
+    uniform = to_device(np.stack([draw.random(clusters) for draw in draws]), Z)
+    nearest = xp.ones_like(squares)
+    chosen = []
+    every = xp.arange(runs, device=Z.device)
+    for index in range(clusters):
+        mass = xp.cumulative_sum(nearest, axis=-1)
+        total = mass[:, -1:]
+        # Where nothing is left to explain, every sample is as good.
+        mass = xp.where(total > 0, mass, xp.cumulative_sum(xp.ones_like(nearest), axis=-1))
+        threshold = uniform[:, index : index + 1] * mass[:, -1:]
+        sample = xp.clip(xp.sum(xp.astype(mass <= threshold, xp.int64), axis=-1), None, n - 1)
+        centre = Z[every, sample][:, None, :]
+        chosen.append(centre)
+        distance = _distances(Z, squares, centre)[..., 0]
+        nearest = distance if index == 0 else xp.minimum(nearest, distance)
+    return xp.concat(chosen, axis=-2)
+
+
+def _distances(Z: Array, squares: Array, centres: Array) -> Array:
+    """‖z − c‖² for every sample and centre, (runs, n, centres)."""
+    xp = namespace(Z)
+    sizes = xp.sum(centres * centres, axis=-1)
+    return at_least(squares[..., None] - 2 * (Z @ centres.mT) + sizes[..., None, :], 0)
+
+
+def _refill(Z: Array, distance: Array, centres: Array, empty: Array) -> Array:
+    """Empty clusters take the samples that are farthest from their centres."""
+    xp = namespace(Z)
+    order = xp.argsort(distance, axis=-1, descending=True)
+    rank = xp.cumulative_sum(xp.astype(empty, xp.int64), axis=-1) - 1
+    rank = xp.clip(rank, 0, Z.shape[-2] - 1)
+    sample = xp.take_along_axis(order, rank, axis=-1)
+    every = xp.arange(Z.shape[0], device=Z.device)[:, None]
+    return xp.where(empty[..., None], Z[every, sample], centres)
