@@ -34,6 +34,8 @@ PARTS: tuple[type, ...] = (
     penalties.SquaredL1,
     penalties.Ridge,
     penalties.TopLayer,
+    solvers.Auto,
+    solvers.Coordinate,
     solvers.Nesterov,
     solvers.ProjectedGradient,
     starts.Nnsvd,

@@ -25,7 +25,9 @@ def fit(
     fill: str = typer.Option("random", help="NNSVD's zeros become: zero, mean, random, a number."),
     scaling: str = typer.Option("paper", help="paper, or fixed: sparsity that does not fade."),
     project_codes: bool = typer.Option(False, "--project-codes", help="Codes are g(H_L)."),
-    solver: str | None = typer.Option(None, help="auto, nesterov, … [default: the model's]"),
+    solver: str | None = typer.Option(
+        None, help="auto, coordinate, nesterov, projected_gradient. [default: the model's]"
+    ),
     max_iter: int | None = typer.Option(None, help="Fine-tuning sweeps. [default: the model's]"),
     pretrain_iter: int = typer.Option(100, help="Alternations per layer in pre-training."),
     tol: float | None = typer.Option(None, help="Stop when a sweep gains less than this share."),

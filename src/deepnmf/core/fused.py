@@ -48,7 +48,7 @@ def column_dot(U: Array, V: Array) -> Array:
     runs, rows, columns = parts[0].shape
     out = xp.empty((runs, columns), dtype=U.dtype, device=U.device)
     grid = (triton.cdiv(columns, COLUMNS), runs)
-    _column_dot[grid](*parts, out, rows, columns, COLUMNS=COLUMNS, ROWS=ROWS, num_warps=WARPS)
+    _column_dot[grid](*parts, out, **_sizes(rows, columns, COLUMNS, ROWS))
     return xp.reshape(out, (*U.shape[:-2], 1, columns))
 
 
@@ -70,15 +70,10 @@ def update(
         A, B = None, A + problem.penalty.gradient(eye(rows, A))
         mu, lam = 0.0, 0.0
         start, C = _flat(F.mT), _flat(problem.C.mT)
-        strides = {"down": 1, "across": rows, "COLUMNS": TILE_CODES[0], "ROWS": TILE_CODES[1]}
+        tile = TILE_CODES
     else:
         start, C = _flat(F), _flat(problem.C)
-        strides = {
-            "down": columns,
-            "across": 1,
-            "COLUMNS": TILE_WEIGHTS[0],
-            "ROWS": TILE_WEIGHTS[1],
-        }
+        tile = TILE_WEIGHTS
     runs = start.shape[0]
     if A is None:
         # The matrix is much like that of the update before: two steps from its vector do.
@@ -103,8 +98,8 @@ def update(
         return result, memory, xp.reshape(residual, shape[:-2])
 
     dots, alpha, sums = [vector(), vector()], [vector(), vector()], [vector(), vector()]
-    grid = (triton.cdiv(columns, strides["COLUMNS"]), runs)
-    size = {"mu": mu, "lam": lam, "rows": rows, "columns": columns, "num_warps": WARPS, **strides}
+    grid = (triton.cdiv(columns, tile[0]), runs)
+    size = {"mu": mu, "lam": lam, "BY_SAMPLE": problem.by_column, **_sizes(rows, columns, *tile)}
     decided = {"BY_COLUMN": problem.by_column, "PADDED": triton.next_power_of_2(columns)}
     first = multiply(start, xp.empty_like(start))
     now = xp.empty_like(start)
@@ -149,7 +144,7 @@ def column_sums(G: Array, U1: Array, U2: Array, MU1: Array, MU2: Array) -> Array
     runs, rows, columns = parts[0].shape
     out = xp.empty((runs, 4, columns), dtype=G.dtype, device=G.device)
     grid = (triton.cdiv(columns, COLUMNS), runs)
-    _column_sums[grid](*parts, out, rows, columns, COLUMNS=COLUMNS, ROWS=ROWS, num_warps=WARPS)
+    _column_sums[grid](*parts, out, **_sizes(rows, columns, COLUMNS, ROWS))
     return xp.reshape(out, (*G.shape[:-2], 4, columns))
 
 
@@ -161,9 +156,7 @@ def along(A: Array, B: Array, G: Array, MU1: Array, MU2: Array, s: Array) -> tup
     size = _flat(xp.broadcast_to(s, (*s.shape[:-1], columns)))
     A_out, G_out = xp.empty_like(parts[0]), xp.empty_like(parts[0])
     grid = (triton.cdiv(columns, COLUMNS), runs)
-    _along[grid](
-        *parts, size, A_out, G_out, rows, columns, COLUMNS=COLUMNS, ROWS=ROWS, num_warps=WARPS
-    )
+    _along[grid](*parts, size, A_out, G_out, **_sizes(rows, columns, COLUMNS, ROWS))
     return xp.reshape(A_out, A.shape), xp.reshape(G_out, G.shape)
 
 
@@ -193,6 +186,21 @@ def quartic(c: tuple[Array, Array, Array, Array], limit: Array, grid: int, newto
     return out
 
 
+def _sizes(rows: int, columns: int, tile_columns: int, tile_rows: int) -> dict[str, int]:
+    """Sizes as kernels take them: in units of four where they divide, so that the compiler knows
+    that four entries can be loaded at once."""
+    unit_rows, unit_columns = (4 if size % 4 == 0 else 1 for size in (rows, columns))
+    return {
+        "rows": rows // unit_rows,
+        "columns": columns // unit_columns,
+        "UNIT_ROWS": unit_rows,
+        "UNIT_COLUMNS": unit_columns,
+        "COLUMNS": tile_columns,
+        "ROWS": tile_rows,
+        "num_warps": WARPS,
+    }
+
+
 def _flat(array: Array | None) -> Any:
     """(…, m, n) as (runs, m, n), row by row in memory."""
     if array is None:
@@ -202,10 +210,13 @@ def _flat(array: Array | None) -> Any:
 
 @triton.jit
 def _plain_step(
-    P, C, F, out, LC, sums, sums_out, mapping, mu, lam, rows, columns, down, across,
+    P, C, F, out, LC, sums, sums_out, mapping, mu, lam, rows, columns,
     KNOWN: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    BY_SAMPLE: tl.constexpr, UNIT_ROWS: tl.constexpr, UNIT_COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """out = P(F − ∇q(F)/LC), and ‖LC (F − out)‖² and Σ out of every column; Σ F if not KNOWN."""
+    rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
+    down, across = (1, rows) if BY_SAMPLE else (columns, 1)
     run = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < columns
@@ -245,10 +256,13 @@ def _plain_step(
 @triton.jit
 def _step(
     P, P_before, C, F, F_before, out, LC, sums, sums_before, sums_out,
-    dots, dots_out, alpha, alpha_out, mu, lam, rows, columns, down, across,
+    dots, dots_out, alpha, alpha_out, mu, lam, rows, columns,
     BY_COLUMN: tl.constexpr, PADDED: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    BY_SAMPLE: tl.constexpr, UNIT_ROWS: tl.constexpr, UNIT_COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """An accelerated step; `dots` says whether the momentum of the step before pointed uphill."""
+    rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
+    down, across = (1, rows) if BY_SAMPLE else (columns, 1)
     run = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < columns
@@ -294,10 +308,13 @@ def _step(
 
 @triton.jit
 def _last_step(
-    P, P_start, C, F, start, out, LC, sums, sums_start, dots, mu, lam, rows, columns, down, across,
+    P, P_start, C, F, start, out, LC, sums, sums_start, dots, mu, lam, rows, columns,
     COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    BY_SAMPLE: tl.constexpr, UNIT_ROWS: tl.constexpr, UNIT_COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """out = P(F − ∇q(F)/LC), and q(F) − q(start) = ⟨½(∇q(F) + ∇q(start)), F − start⟩ by column."""
+    rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
+    down, across = (1, rows) if BY_SAMPLE else (columns, 1)
     run = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < columns
@@ -326,10 +343,13 @@ def _last_step(
 
 @triton.jit
 def _repair(
-    P_start, C, start, out, LC, sums_start, dots, mu, lam, rows, columns, down, across,
+    P_start, C, start, out, LC, sums_start, dots, mu, lam, rows, columns,
     BY_COLUMN: tl.constexpr, PADDED: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    BY_SAMPLE: tl.constexpr, UNIT_ROWS: tl.constexpr, UNIT_COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Where the steps ended above the start: a plain step from the start instead."""
+    rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
+    down, across = (1, rows) if BY_SAMPLE else (columns, 1)
     run = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < columns
@@ -359,8 +379,20 @@ def _repair(
 
 @triton.jit
 def _column_sums(
-    G, U1, U2, MU1, MU2, out, rows, columns, COLUMNS: tl.constexpr, ROWS: tl.constexpr
+    G,
+    U1,
+    U2,
+    MU1,
+    MU2,
+    out,
+    rows,
+    columns,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    UNIT_ROWS: tl.constexpr,
+    UNIT_COLUMNS: tl.constexpr,
 ):
+    rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
     run = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < columns
@@ -392,8 +424,9 @@ def _column_sums(
 @triton.jit
 def _along(
     A, B, G, MU1, MU2, size, A_out, G_out, rows, columns,
-    COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr, ROWS: tl.constexpr, UNIT_ROWS: tl.constexpr, UNIT_COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
     run = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < columns
@@ -412,7 +445,18 @@ def _along(
 
 
 @triton.jit
-def _column_dot(U, V, out, rows, columns, COLUMNS: tl.constexpr, ROWS: tl.constexpr):
+def _column_dot(
+    U,
+    V,
+    out,
+    rows,
+    columns,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    UNIT_ROWS: tl.constexpr,
+    UNIT_COLUMNS: tl.constexpr,
+):
+    rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
     run = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < columns

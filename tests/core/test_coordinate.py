@@ -1,0 +1,172 @@
+"""Coordinate descent: exact minima, the same ends as the paper's solver, any number of threads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.optimize
+from threadpoolctl import threadpool_limits
+
+import deepnmf
+from deepnmf.core import threads
+from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, Zero
+from deepnmf.core.solvers import Auto, Coordinate, Nesterov
+from deepnmf.core.subproblems import codes_problem, weights_problem
+from deepnmf.core.training import train
+from tests.core.test_training import plan, rng_list
+from tests.tables import DEEP, PENALTIES, named
+
+
+def gram(rng, size, rows=None):
+    A = rng.random((rows or size + 5, size))
+    return A.T @ A
+
+
+@pytest.mark.parametrize("parts", [1, 3, 4, 37, 64])
+@pytest.mark.parametrize("samples", [1, 63, 64, 200])
+def test_codes_are_nonnegative_least_squares(parts, samples, rng, dtype):
+    W, X = rng.random((80, parts)), rng.random((80, samples))
+    problem = codes_problem((W.T @ W).astype(dtype), (W.T @ X).astype(dtype), Zero())
+    H = np.zeros((parts, samples), dtype)
+    solved = Coordinate(max_passes=5000, tol=1e-20 if dtype == "float64" else 1e-13)
+    found = solved.update(problem, H).F
+    exact = np.stack([scipy.optimize.nnls(W, x)[0] for x in X.T], axis=1)
+    atol = 1e-7 if dtype == "float64" else 2e-2
+    np.testing.assert_allclose(found, exact, atol=atol)
+    assert found.dtype == dtype
+    assert (H == 0).all()
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.3, 50.0])
+def test_a_column_under_the_penalty_is_at_its_minimum(mu, rng):
+    """min ½ b‖w‖² − rᵀw + ½ μ (Σw)², w ≥ 0: s = Σw solves s = Σ P(r − μs)/b."""
+    r, b = rng.normal(size=(40, 1)), 1.7
+    problem = weights_problem(None, np.array([[b]]), r, SquaredL1(mu))
+    w = Coordinate(max_passes=1).update(problem, rng.random((40, 1))).F
+    gradient = b * w - r + mu * w.sum()
+    assert gradient[w > 0] == pytest.approx(np.zeros((w > 0).sum()), abs=1e-5 * abs(r).max())
+    assert gradient[w == 0].min() >= -1e-5 * abs(r).max()
+
+
+def test_a_column_in_the_unit_ball_is_at_its_minimum(rng):
+    r = 5 * rng.normal(size=(40, 1))
+    problem = weights_problem(None, np.array([[2.0]]), r, Zero(), unit_columns=True)
+    w = Coordinate(max_passes=1).update(problem, np.zeros((40, 1))).F
+    assert np.linalg.norm(w) == pytest.approx(1)
+    np.testing.assert_allclose(w, np.maximum(r, 0) / np.linalg.norm(np.maximum(r, 0)))
+
+
+def test_a_part_that_no_sample_uses_is_not_erased_at_once(rng):
+    S = gram(rng, 4)
+    S[2], S[:, 2] = 0, 0
+    W = rng.random((30, 4))
+    Q = rng.random((30, 4)) * (np.arange(4) != 2)
+    found = Coordinate(max_passes=1).update(weights_problem(None, S, Q, SquaredL1(0.1)), W).F
+    np.testing.assert_allclose(found[:, 2], W[:, 2] / 2)
+    free = Coordinate(max_passes=1).update(weights_problem(None, S, Q, Zero()), W).F
+    np.testing.assert_allclose(free[:, 2], W[:, 2])
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=named)
+def test_rows_come_in_groups(penalty, rng):
+    """More columns than a group, whose rows meet in products."""
+    problem = weights_problem(None, gram(rng, 70), rng.random((50, 70)) * 40, penalty)
+    above = weights_problem(gram(rng, 50), gram(rng, 70), rng.random((50, 70)) * 900, penalty)
+    for each in (problem, above):
+        W = rng.random((50, 70))
+        far = Coordinate(max_passes=3000, tol=1e-18).update(each, W).F
+        near = Nesterov(max_steps=20000, tol=1e-10).update(each, W).F
+        assert float(each.value(far)) == pytest.approx(float(each.value(near)), rel=1e-6)
+
+
+class Banded(Penalty):
+    """K is no μ 11ᵀ + λ I."""
+
+    def gradient(self, F):
+        return np.arange(1, F.shape[-2] + 1)[:, None] * F / F.shape[-2]
+
+    def lipschitz(self, rows):
+        return 1.0
+
+
+def test_what_is_not_covered_is_left_to_nesterov(rng):
+    W = rng.random((6, 5))
+    problem = weights_problem(None, gram(rng, 5), rng.random((6, 5)), Banded())
+    np.testing.assert_array_equal(
+        Coordinate().update(problem, W).F, Nesterov(max_steps=10).update(problem, W).F
+    )
+    codes = codes_problem(gram(rng, 6), rng.random((6, 9)), Banded())
+    H = Coordinate(max_passes=3000, tol=1e-18).update(codes, rng.random((6, 9))).F
+    near = Nesterov(max_steps=20000, tol=1e-10).update(codes, rng.random((6, 9))).F
+    np.testing.assert_allclose(H, near, atol=1e-6)
+
+
+def test_passes_stop_by_what_they_gain(rng):
+    problem = codes_problem(np.eye(8), rng.random((8, 300)), Zero())
+    H, work, _ = Coordinate(max_passes=50, tol=0.01).update(problem, np.zeros((8, 300)))
+    assert work.passes == 2  # the second finds nothing more to gain
+    np.testing.assert_allclose(H, problem.C)
+
+
+def test_threads_do_not_change_a_result(rng, monkeypatch):
+    monkeypatch.setattr(threads, "SMALL", 0)
+    A, C = gram(rng, 40), 30 * rng.random((40, 1000))
+    problem = codes_problem(A, C, Ridge(0.1))
+    results = []
+    for number in (1, 2, 5):
+        with threadpool_limits(number, user_api="blas"):
+            results.append(Coordinate().update(problem, np.zeros((40, 1000))).F)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("scaling", ["paper", "fixed"])
+@pytest.mark.parametrize("model", DEEP, ids=named)
+def test_coordinate_and_nesterov_meet(model, scaling, low_rank):
+    """From where one has come to its end, the other finds next to nothing to gain."""
+    settings = plan(model, (10, 6), scaling=scaling, max_iter=3000, pretrain_iter=50, tol=0)
+    first = train(low_rank, replace(settings, solver=Coordinate()), rng_list(0))
+    second = train(low_rank, replace(settings, solver=Nesterov()), rng_list(0))
+    values = [fit.history[-1]["objective"] for fit in (first, second)]
+    assert values[0] == pytest.approx(values[1], rel=5e-3)
+
+
+@pytest.mark.parametrize("model", DEEP, ids=named)
+def test_single_precision_ends_where_double_does(model, low_rank):
+    settings = plan(model, (10, 6), scaling="fixed", max_iter=500, pretrain_iter=50, tol=0)
+    ends = [
+        train(low_rank.astype(dtype), settings, rng_list(0)).history[-1]["objective"]
+        for dtype in ("float32", "float64")
+    ]
+    assert ends[0] == pytest.approx(ends[1], rel=5e-3)
+
+
+def test_extrapolation_saves_sweeps(digits):
+    class Plain(Coordinate):
+        def extrapolates(self, X):
+            return False
+
+    settings = plan_of_one_layer()
+    ahead = train(digits.T, replace(settings, solver=Coordinate()), rng_list(0))
+    plain = train(digits.T, replace(settings, solver=Plain()), rng_list(0))
+    goal = plain.history[-1]["objective"]
+    reached = next(r["sweep"] for r in ahead.history if r["objective"] <= goal)
+    assert reached < 0.75 * len(plain.history)
+
+
+def plan_of_one_layer():
+    return plan(deepnmf.dnmf, (16,), max_iter=80, tol=0)
+
+
+def test_tensors_are_refused_by_name_and_taken_by_auto(low_rank):
+    torch = pytest.importorskip("torch")
+    X = torch.from_numpy(low_rank.T.copy())
+    with pytest.raises(ValueError, match='solver="nesterov"'):
+        deepnmf.dnmf(4, solver="coordinate").fit(X)
+    fitted = deepnmf.dnmf(4, max_iter=5, tol=0).fit(X)
+    same = deepnmf.dnmf(4, max_iter=5, tol=0, solver="nesterov").fit(X)
+    assert fitted.reconstruction_err_ == same.reconstruction_err_
+    assert Auto().extrapolates(low_rank)
+    assert not Auto().extrapolates(X)
