@@ -56,6 +56,7 @@ def main() -> None:
                 pretrain_iter=options.pretrain_iter,
                 max_iter=options.sweeps,
                 tol=0,
+                solver="nesterov",
             )
         )
         began = time.perf_counter()

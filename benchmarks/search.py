@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FIRST = 4
-PRECISION = 50
-"""The count is found to a part in 50, or exactly below that."""
+PRECISION = 20
+"""The count is found to a part in 20, or exactly below that."""
 
 
 class Found(NamedTuple):

@@ -57,3 +57,73 @@ def test_a_stack_draws_what_its_runs_draw(place):
 def test_one_generator_per_run():
     with pytest.raises(ValueError, match="one per run"):
         ours.draw("normal", (3, 4), [np.random.default_rng(1)], np.zeros((2, 3, 4)))
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+@pytest.mark.parametrize("columns", [1, 5, 33])
+def test_products_with_sparse_matrices_in_threads(form, columns, dtype, rng, monkeypatch):
+    monkeypatch.setattr("deepnmf.core.threads.SMALL", 0)
+    X = scipy.sparse.random(60, 45, density=0.2, random_state=3, format=form, dtype=dtype)
+    A, H = rng.random((60, columns)).astype(dtype), rng.random((columns, 45)).astype(dtype)
+    rtol = 1e-12 if dtype == "float64" else 1e-5
+    np.testing.assert_allclose(ours.transposed_product(A, X), A.T @ X.toarray(), rtol=rtol)
+    np.testing.assert_allclose(ours.product_transposed(X, H), X.toarray() @ H.T, rtol=rtol)
+    assert ours.transposed_product(A, X).dtype == dtype
+
+
+def test_orthonormal_columns_span_the_same_space(place, dtype, rng):
+    A = rng.random((3, 40, 6)) * 10.0 ** np.arange(0, -6, -1)
+    exact = A.astype(dtype)
+    Q = np.asarray(ours.orthonormal(place(A)))
+    atol = 1e-10 if dtype == "float64" else 2e-3
+    np.testing.assert_allclose(
+        np.swapaxes(Q, -1, -2) @ Q, np.eye(6) + np.zeros((3, 6, 6)), atol=atol
+    )
+    left = exact - Q @ (np.swapaxes(Q, -1, -2) @ exact)
+    assert np.abs(left).max() < (1e-10 if dtype == "float64" else 1e-3) * np.abs(exact).max()
+
+
+def test_a_known_vector_gives_a_tight_bound_at_once(place, rng):
+    W = rng.random((50, 20))
+    _, x = ours.perron_bound(place(W.T @ W), 30)
+    near = (W + 0.01 * rng.random((50, 20))).T @ (W + 0.01 * rng.random((50, 20)))
+    near = (near + near.T) / 2
+    bound, _ = ours.perron_bound(place(near), 2, x)
+    exact = np.linalg.norm(near, 2)
+    assert exact <= float(bound[0, 0]) <= 1.001 * exact
+
+
+def test_repeated_data_are_stored_once(place, rng):
+    X = place(rng.random((2, 5, 4)))
+    many = ours.repeated(X, 3)
+    assert tuple(many.shape) == (2, 3, 5, 4)
+    assert ours.repeats(many)
+    assert not ours.repeats(X)
+    full = ours.spread(many)
+    assert not ours.repeats(full)
+    np.testing.assert_array_equal(np.asarray(full)[:, 2], np.asarray(X))
+
+
+def test_columns_are_taken_and_put_back(place, rng):
+    A = place(rng.random((2, 3, 6)))
+    places = np.argsort(rng.random((2, 1, 6)), axis=-1)[..., :4]
+    if not isinstance(A, np.ndarray):
+        import torch
+
+        places = torch.from_numpy(places)
+    taken = ours.take_columns(A, places)
+    back = ours.put_columns(A, places, 2 * taken)
+    np.testing.assert_array_equal(
+        np.asarray(ours.take_columns(back, places)), 2 * np.asarray(taken)
+    )
+    assert np.sum(np.asarray(back) != np.asarray(A)) == 2 * 3 * 4
+
+
+def test_columns_of_zeros_are_added(rng):
+    X = rng.random((5, 3))
+    for data in (X, scipy.sparse.csc_matrix(X), scipy.sparse.csr_matrix(X)):
+        wide = ours.wider(data, 8)
+        assert wide.shape == (5, 8)
+        dense = wide.toarray() if scipy.sparse.issparse(wide) else wide
+        np.testing.assert_array_equal(dense[:, :3], X)
+        assert not dense[:, 3:].any()

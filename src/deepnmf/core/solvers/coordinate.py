@@ -145,7 +145,7 @@ class Coordinate(Solver):
                 _matrix(B[group, group]), G, F[group], D, mu, problem.unit_columns
             )
 
-        return self._grouped(F, step)
+        return self._grouped(F, step, self.max_passes)
 
     def _two_sided(self, problem: Quadratic, W: Array) -> Solved:
         """W_l, l ≥ 2, column by column, as the rows of Wᵀ."""
@@ -161,13 +161,16 @@ class Coordinate(Solver):
                 A, _matrix(B[group, group]), G, F[group], AD, mu, lam, INNER
             )
 
-        return self._grouped(F, step)
+        # A quarter of the passes: they do not fill the machine, and the codes come after them.
+        return self._grouped(F, step, max(1, self.max_passes // 4))
 
-    def _grouped(self, F: Array, step: Callable[[slice], tuple[float, float]]) -> Solved:
+    def _grouped(
+        self, F: Array, step: Callable[[slice], tuple[float, float]], max_passes: int
+    ) -> Solved:
         """Passes over the groups of rows of F, which `step` changes in place."""
         residual = first = 0.0
         done = 0
-        while done < self.max_passes:
+        while done < max_passes:
             done += 1
             groups = [slice(low, low + GROUP) for low in range(0, len(F), GROUP)]
             found = [step(group) for group in groups]
