@@ -19,7 +19,7 @@ help:
 	@echo "make bench     time against other NMF libraries (BENCH_OPTIONS=--quick: digits only)"
 
 demo: $(VENV)/demo.stamp
-	OMP_NUM_THREADS= OPENBLAS_NUM_THREADS= $(BIN)/deepnmf demo -o demo
+	$(ALL_CORES) $(BIN)/deepnmf demo -o demo
 
 test: lint types layers
 	$(BIN)/pytest -n 2 -m "not long"
