@@ -37,7 +37,7 @@ from deepnmf.version import __version__
 REFERENCE, FAST = "nesterov", "coordinate"
 SIZES = (600, 160)
 ITERATIONS = 50
-ALTERNATIONS = (2, 3, 5, 10, 20)
+ALTERNATIONS = (1, 2, 3, 5, 10, 20)
 ROUNDING = 1e-6
 
 

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import deepnmf
 from deepnmf import stacks
-from deepnmf.core.penalties import SquaredL1
+from deepnmf.core.penalties import SquaredL1, Zero
 from deepnmf.core.solvers import Nesterov
 from deepnmf.core.subproblems import codes_problem
 from deepnmf.evaluation import cluster_scores_many
@@ -63,23 +63,25 @@ def test_fused_steps_equal_the_plain_ones(shape, penalty, rng):
     """One kernel a step on the card, array operations on the CPU."""
     exact = problems(penalty, rng, stack=(2, 3))[shape]
     there = placed(exact, lambda array: torch.from_numpy(array.astype("float32")).cuda())
+    same = exact
+    if shape == "codes":
+        # The kernels add the penalty of codes to the Gram matrix; so both have the same constant.
+        K = penalty.gradient(np.eye(5))
+        same = codes_problem(exact.A + K, exact.C, Zero())
     here = exact.project(rng.random((2, 3, 5, 7)))
-    F, memory = torch.from_numpy(here.astype("float32")).cuda(), None
     for steps in (1, 2, 3, 10):
-        before = exact.value(F.cpu().numpy().astype(float))
-        here = Nesterov(max_steps=steps).update(exact, here).F
-        F, memory, residual = Nesterov(max_steps=steps).update(there, F, memory)
-        values = exact.value(F.cpu().numpy().astype(float))
-        # Lipschitz constants, and with them the steps, are bounds of different tightness.
-        np.testing.assert_allclose(values, exact.value(here), rtol=5e-2)
-        assert (values <= before + 1e-5 * abs(before)).all()
-        assert residual.shape == (2, 3)
-        assert float(F.min()) >= 0
-    far = Nesterov(max_steps=500).update(there, F, memory).F.cpu().numpy().astype(float)
+        F = torch.from_numpy(here.astype("float32")).cuda()
+        found, memory, residual = Nesterov(max_steps=steps).update(there, F)
+        here, _, expected = Nesterov(max_steps=steps).update(same, here)
+        np.testing.assert_allclose(found.cpu().numpy(), here, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(residual.cpu().numpy(), expected, rtol=1e-2, atol=1e-5)
+        # With what is remembered the constant is another bound: the end is the same.
+        far = Nesterov(max_steps=500).update(there, found, memory).F.cpu().numpy().astype(float)
+        assert (exact.value(far) <= exact.value(here) + 1e-4 * abs(exact.value(here))).all()
     exactly = Nesterov(max_steps=500).update(exact, here).F
     np.testing.assert_allclose(exact.value(far), exact.value(exactly), rtol=1e-3)
-    again = Nesterov().update(there, F, memory).F
-    assert torch.equal(again, Nesterov().update(there, F, memory).F)
+    again = Nesterov().update(there, found, memory).F
+    assert torch.equal(again, Nesterov().update(there, found, memory).F)
 
 
 def test_fused_steps_on_ragged_sizes(rng):
@@ -132,13 +134,14 @@ def test_a_stack_is_split_to_fit_the_card(digits, monkeypatch):
 
 def test_tf32_ends_near_single_precision(digits):
     X = torch.from_numpy(digits.astype("float32")).cuda()
-    errors = [
-        deepnmf.sdnmf_l((64, 16), max_iter=30, pretrain_iter=30, tol=0, solver=Nesterov(tf32=tf32))
+    ends = [
+        deepnmf.sdnmf_l(40, max_iter=50, tol=0, random_state=0, solver=Nesterov(tf32=tf32))
         .fit(X)
         .reconstruction_err_
+        ** 2
         for tf32 in (False, True)
     ]
-    assert errors[1] == pytest.approx(errors[0], rel=2e-2)
+    assert ends[1] == pytest.approx(ends[0], rel=5e-3)
     assert torch.backends.cuda.matmul.fp32_precision != "tf32"
 
 

@@ -118,7 +118,8 @@ def _fit_stack(fitted: list[list[DeepNMF]], sets: list[Array], plan: Plan) -> No
     refusal = plan.solver.refusal(data)
     if refusal:
         raise ValueError(refusal)
-    generators = [one._generator() for models in fitted for one in models]
+    # The same seed means the same numbers for every training set.
+    generators = [one._generator() for one in fitted[0]] * len(fitted)
     trained = train(data, plan, generators)
     errors = squared_error(data, trained.weights, plan.link, trained.H).tolist()
     bases = basis_of(trained.weights, plan.link)

@@ -16,6 +16,7 @@ from deepnmf.core.solvers import Auto, Coordinate, Nesterov
 from deepnmf.core.starts import Given
 from deepnmf.core.subproblems import codes_problem, weights_problem
 from deepnmf.core.training import train
+from tests.core.test_subproblems import SHAPES, problems
 from tests.core.test_training import plan, rng_list
 from tests.tables import DEEP, PENALTIES, named
 
@@ -139,14 +140,34 @@ def test_coordinate_and_nesterov_agree_on_where_the_end_is(model, first, low_ran
     assert gained == pytest.approx(end, rel=5e-3)
 
 
+@pytest.mark.parametrize("scaling", ["paper", "fixed"])
 @pytest.mark.parametrize("model", DEEP, ids=named)
-def test_single_precision_ends_where_double_does(model, low_rank):
-    settings = plan(model, (10, 6), scaling="fixed", max_iter=500, pretrain_iter=50, tol=0)
+def test_single_precision_ends_where_double_does(model, scaling, digits):
+    X = digits[:600].T
+    settings = plan(model, (24, 10), scaling=scaling, max_iter=150, pretrain_iter=30, tol=0)
     ends = [
-        train(low_rank.astype(dtype), settings, rng_list(0)).history[-1]["objective"]
+        train(X.astype(dtype), settings, rng_list(0)).history[-1]["objective"]
         for dtype in ("float32", "float64")
     ]
     assert ends[0] == pytest.approx(ends[1], rel=5e-3)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=named)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_unit_that_hardly_anything_uses_stays_where_it_is(shape, penalty, rng):
+    """Its curvature is below the rounding of everything else: a quotient of the two is noise."""
+    problem = problems(penalty, rng)[shape]
+    codes = problem.B is None
+    small = np.ones(5 if codes else 7)
+    small[2] = 1e-60
+    shrunk = np.outer(small, small) * (problem.A if codes else problem.B)
+    C = problem.C * (small[:, None] if codes else small)
+    problem = replace(problem, C=C, **{"A" if codes else "B": shrunk})
+    F = problem.project(rng.random((5, 7)))
+    for _ in range(20):
+        F, before = Coordinate().update(problem, F).F, problem.value(F)
+        assert problem.value(F) <= before + 1e-12
+        assert F.max() < 1e3
 
 
 def test_extrapolation_saves_sweeps(digits):

@@ -134,7 +134,8 @@ def draw(
     generators: Sequence[np.random.Generator],
     like: Array,
 ) -> Array:
-    """Seeded random numbers, (…, rows, columns): each run of the stack has its own generator.
+    """Seeded random numbers, (…, rows, columns): each run of the stack has its own generator, and
+    runs that share one get the same numbers.
 
     They are drawn with NumPy in double precision whatever the library, so that a seed gives
     the same numbers everywhere and a stack the same numbers as its runs one by one.
@@ -142,16 +143,21 @@ def draw(
     stack = stack_shape(like)
     if len(generators) != int(np.prod(stack, dtype=int)):
         raise ValueError(f"{len(generators)} generators for a stack of shape {stack}: one per run.")
-    numbers = np.empty((len(generators), *shape), np.float32 if epsilon(like) > 1e-10 else float)
+    place = {generator: index for index, generator in enumerate(dict.fromkeys(generators))}
+    distinct = list(place)
+    numbers = np.empty((len(distinct), *shape), np.float32 if epsilon(like) > 1e-10 else float)
 
     def work(begin: int, end: int) -> None:
         for run in range(begin, end):
-            generator = generators[run]
+            generator = distinct[run]
             normal = kind == "normal"
             numbers[run] = generator.standard_normal(shape) if normal else generator.random(shape)
 
-    share(work, len(generators), 10.0 * numbers.size)
-    return to_device(numbers.reshape(*stack, *shape), like)
+    share(work, len(distinct), 10.0 * numbers.size)
+    drawn = to_device(numbers, like)
+    if len(distinct) < len(generators):
+        drawn = drawn[[place[generator] for generator in generators]]
+    return drawn.reshape(*stack, *shape)
 
 
 def wider(X: Array, columns: int) -> Array:
@@ -270,8 +276,8 @@ def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Arra
 def orthonormal(A: Array) -> Array:
     """Orthonormal columns that span those of A, tall.
 
-    On a card by Cholesky's factor of AᵀA, twice, with a small shift: products, where a QR of every
-    run would be done one after the other.
+    On a card by Cholesky's factor of AᵀA, three times, with a small shift: products, where a QR of
+    every run would be done one after the other.
     """
     if isinstance(A, np.ndarray):
         return np.linalg.qr(A)[0]

@@ -23,10 +23,12 @@ from deepnmf.core.arrays import (
     namespace,
     positive,
     precise_inner,
+    scalars,
     trace,
 )
 from deepnmf.core.samples import Sums, add_up, update_codes
 from deepnmf.core.stage import Stage, choose_each
+from deepnmf.core.starts import best_scale
 from deepnmf.core.subproblems import nearest, weights_problem
 
 
@@ -78,11 +80,18 @@ class LinearStage(Stage):
 
     codes_first: bool
     """Pre-training updates the codes first, fine-tuning last, as in the paper."""
+    rescaled: bool = False
+    """Begin with W and H at their best common scale."""
 
     def begin(self, weights: Sequence[Array], H: Array) -> Factors:
         """The factors a stage starts from."""
-        fixed, H, _ = self.scaling.fix_weights(weights, H, None)
-        fixed, H, sums = self.scaling.fix_codes(fixed, H, add_up(self.X, H))
+        sums = add_up(self.X, H)
+        if self.rescaled:
+            (W,) = weights
+            s = scalars(best_scale(inner(sums.Q, W), gram(W), sums.S), W)
+            weights, H, sums = (s * W,), s * H, sums.rescaled(s)
+        fixed, H, fixed_sums = self.scaling.fix_weights(weights, H, sums)
+        fixed, H, sums = self.scaling.fix_codes(fixed, H, fixed_sums or sums)
         return Factors(
             fixed, H, sums, memories=(None,) * (len(fixed) + 1), residual=inner(H, 0 * H)
         )

@@ -30,7 +30,7 @@ from deepnmf.core.penalties import Penalty
 from deepnmf.core.revival import revive
 from deepnmf.core.samples import add_up
 from deepnmf.core.solvers.base import per_run
-from deepnmf.core.solvers.line_search import Variable, step
+from deepnmf.core.solvers.line_search import Heading, Variable, step
 from deepnmf.core.stage import Stage, choose_each
 from deepnmf.core.subproblems import weights_problem
 
@@ -139,7 +139,7 @@ class NonlinearStage(Stage):
         F = variable.value(chain)
         size, residual = inner(F, F), None
         for _ in range(STEPS):
-            chain, t, mapping = step(chain, variable, t)
+            chain, t, mapping, _ = step(chain, variable, t)
             residual = per_run(mapping) if residual is None else residual
         return chain, t, residual * size
 
@@ -150,17 +150,18 @@ def polish_codes(
     """The H_L step of fine-tuning with all weights frozen, every sample until its gradient mapping
     has fallen far below the first. Samples that are done drop out of the work."""
     xp, double = namespace(H), epsilon(H) < 1e-10
-    tol, rounds = (1e-6, 20) if double else (1e-3, 6)
+    tol, rounds = (1e-6, 40) if double else (1e-3, 8)
     M, P = gram(weights[0]), in_order(transposed_product(weights[0], X))
     variable = Variable(len(weights), codes=True, penalty=penalty)
     chain = Chain.forward(link, weights, H, M, P)
     t: Array = None
     goal: Array = None
     running: Array = None
+    heading: Heading | None = None
     places = None
     for _ in range(rounds):
-        for _ in range(50):
-            chain, t, mapping = step(chain, variable, t, running)
+        for _ in range(25):
+            chain, t, mapping, heading = step(chain, variable, t, running, heading)
             if goal is None:
                 goal = tol * tol * mapping
                 running = xp.ones_like(mapping)
@@ -175,4 +176,6 @@ def polish_codes(
         t, goal, running = (xp.take_along_axis(part, order, axis=-1) for part in (t, goal, running))
         places = order if places is None else xp.take_along_axis(places, order, axis=-1)
         chain = Chain.forward(link, weights, take_columns(H, places), M, take_columns(P, places))
+        if heading is not None:
+            heading = Heading(*(take_columns(part, order) for part in heading))
     return H

@@ -19,6 +19,7 @@ from deepnmf.core.arrays import (
     gram,
     in_order,
     inner,
+    is_numpy,
     is_sparse,
     mean,
     namespace,
@@ -49,15 +50,12 @@ class Start(ABC):
 
 @dataclass(frozen=True)
 class Random(Start):
-    """W, H uniform on [0, 1), then both times s with s² = ⟨X, WH⟩/‖WH‖², the best common scale."""
+    """W, H uniform on [0, 1), at their best common scale."""
 
     def factors(self, X: Array, k: int, generators: Generators) -> tuple[Array, Array]:
         W = draw("uniform", (X.shape[-2], k), generators, X)
         H = draw("uniform", (k, X.shape[-1]), generators, X)
-        fitted = inner(transposed_product(W, X), H)
-        size = inner(gram(W) @ H, H)
-        xp = namespace(W)
-        s = scalars(xp.sqrt(fitted / xp.where(size > 0, size, xp.ones_like(size))), W)
+        s = scalars(best_scale(inner(transposed_product(W, X), H), gram(W), gram(H.mT)), W)
         return s * W, s * H
 
 
@@ -139,6 +137,12 @@ class Given:
     codes: Array | None = None
 
 
+def best_scale(fitted: Array, W_gram: Array, S: Array) -> Array:
+    """s per run, s² = ⟨X, WH⟩/‖WH‖² from ⟨X, WH⟩, WᵀW and S = HHᵀ: sW and sH fit X best."""
+    xp, size = namespace(W_gram), inner(W_gram, S)
+    return xp.sqrt(fitted / xp.where(size > 0, size, xp.ones_like(size)))
+
+
 def truncated_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     """The k leading singular triplets U, σ, Vᵀ of X, fewer where the rank of X is smaller.
 
@@ -187,7 +191,8 @@ def _gram_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     double = to_double(X)
     G = double @ double.mT
     size = min(k + EXTRA, X.shape[-2])
-    if 3 * size <= X.shape[-2]:
+    # On a card the eigenvectors of every run would be found one run after the other.
+    if (6 if is_numpy(X) else 3) * size <= X.shape[-2]:
         basis = orthonormal(G @ _noise(X.shape[-2], size, G))
         for _ in range(ITERATIONS):
             basis = orthonormal(G @ basis)
@@ -198,9 +203,8 @@ def _gram_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     # In order: a product with a flipped view can be a hundred times slower.
     U = in_order(xp.flip(vectors, axis=-1)[..., :k])
     sigma = xp.sqrt(positive(xp.flip(squares, axis=-1)[..., :k]))
-    V = (U.mT @ double) / _nonzero(sigma)[..., None]
-    U, sigma, V = (xp.astype(part, X.dtype, copy=False) for part in (U, sigma, V))
-    return U, sigma, V
+    U, sigma = (xp.astype(part, X.dtype, copy=False) for part in (U, sigma))
+    return U, sigma, (U.mT @ X) / _nonzero(sigma)[..., None]
 
 
 def _subspace_svd(X: Array, k: int) -> tuple[Array, Array, Array]:

@@ -78,8 +78,15 @@ class Plan:
     def _linear(self, X: Array, layers: slice, codes_first: bool) -> LinearStage | Extrapolated:
         scaling = self._scaling(layers)
         penalty_H = self.penalties_H[layers][-1]
+        fresh = codes_first and not isinstance(self.start, Given)
         stage = LinearStage(
-            X, self.penalties_W[layers], penalty_H, scaling, self.solver, codes_first
+            X,
+            self.penalties_W[layers],
+            penalty_H,
+            scaling,
+            self.solver,
+            codes_first,
+            rescaled=fresh and self.solver.rescales(X),
         )
         return Extrapolated(stage) if self.solver.extrapolates(X) else stage
 
@@ -271,7 +278,7 @@ def encode(X: Array, weights: Sequence[Array], plan: Plan, layer: int | None = N
     H = X
     for below, (W, R) in enumerate(zip(weights, plan.penalties_H[:layer], strict=True)):
         data = plan.link.project(H) if below else X
-        H = _least_squares(data, W, R, Nesterov(max_steps=100, tol=1e-3))
+        H = _least_squares(data, W, R, Nesterov(max_steps=30))
     return polish_codes(plan.link, weights, X, H, penalty)[..., :samples]
 
 

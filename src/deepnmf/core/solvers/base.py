@@ -33,6 +33,11 @@ class Solver(ABC):
         del X
         return False
 
+    def rescales(self, X: Array) -> bool:
+        """Whether a start wants its best common scale before the first update."""
+        del X
+        return False
+
     @property
     def rounds(self) -> bool:
         """Whether products on a card may be rounded to TF32."""

@@ -70,6 +70,12 @@ class Coordinate(Solver):
         del X
         return True
 
+    def rescales(self, X: Array) -> bool:
+        """From a start that is far too large the first coordinates would explain everything, and
+        the others end at zero, under a penalty for good."""
+        del X
+        return True
+
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         solve = self._method(problem)
         if solve is None:
@@ -112,8 +118,7 @@ class Coordinate(Solver):
         size = -(-k // 4) * 4
         padded = np.zeros((size, size), H.dtype)
         padded[:k, :k] = A
-        diagonal = np.diag(padded)
-        # 0 where A_ii is 0: nothing is known of such a coordinate.
+        diagonal = np.diag(_known(padded))
         inverse = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
         H, C = np.array(H, order="C"), np.ascontiguousarray(C, dtype=H.dtype)
         state = np.zeros((3, n), H.dtype)
@@ -134,7 +139,7 @@ class Coordinate(Solver):
 
     def _coupled(self, problem: Quadratic, W: Array) -> Solved:
         """W_1 column by column, as the rows of Wᵀ; groups of them share a matrix product."""
-        F, C, B = np.array(W.T, order="C"), problem.C.T, _matrix(problem.B)
+        F, C, B = np.array(W.T, order="C"), problem.C.T, _known(_matrix(problem.B))
         mu = F.dtype.type(_strengths(problem)[0])
         D = np.empty((min(GROUP, len(F)), F.shape[1]), F.dtype)
 
@@ -150,7 +155,7 @@ class Coordinate(Solver):
     def _two_sided(self, problem: Quadratic, W: Array) -> Solved:
         """W_l, l ≥ 2, column by column, as the rows of Wᵀ."""
         F, C = np.array(W.T, order="C"), problem.C.T
-        A, B = _matrix(problem.A), _matrix(problem.B)
+        A, B = _known(_matrix(problem.A)), _known(_matrix(problem.B))
         mu, lam = (F.dtype.type(strength) for strength in _strengths(problem))
         AD = np.empty((min(GROUP, len(F)), F.shape[1]), F.dtype)
 
@@ -189,6 +194,9 @@ class Auto(Solver):
     def extrapolates(self, X: Array) -> bool:
         return is_numpy(X)
 
+    def rescales(self, X: Array) -> bool:
+        return is_numpy(X)
+
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         solver: Solver = Coordinate() if is_numpy(F) else Nesterov()
         return solver.update(problem, F, memory)
@@ -214,6 +222,16 @@ def _passes(
 
 def _strengths(problem: Quadratic) -> tuple[float, float]:
     return cast("tuple[float, float]", problem.penalty.uniform)
+
+
+def _known(A: Array) -> Array:
+    """A, with 0 for the diagonal entries that rounding leaves no word about: a coordinate that so
+    little depends on would be the quotient of two rounding errors, of any size."""
+    diagonal = np.diag(A)
+    floor = np.finfo(A.dtype).eps ** 2 * np.max(diagonal, initial=0)
+    if not np.any((diagonal > 0) & (diagonal <= floor)):
+        return A
+    return A - np.diag(np.where(diagonal <= floor, diagonal, 0))
 
 
 def _matrix(A: Array | None) -> Array:

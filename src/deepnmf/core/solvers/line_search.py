@@ -5,6 +5,12 @@
 H_L takes one step size a sample, W_l one a run; both are remembered from sweep to sweep. Where φ is
 a quadratic polynomial and A_2 linear in the factor, f along the step is a quartic whose minimum is
 found exactly, and nothing is evaluated twice; otherwise steps are tried by Armijo's rule.
+
+Where nothing else moves, as in encoding, exact steps can be conjugate to the ones before,
+
+    F ← P(F + t E),    E = −g + β E_before,    β = max(0, ⟨g, g − g_before⟩/‖g_before‖²),
+
+with g the gradient where F may move, 0 where F is 0 and would fall (Polak and Ribière's β).
 """
 
 from __future__ import annotations
@@ -27,16 +33,28 @@ from deepnmf.core.quartic import minimise_quartic
 from deepnmf.core.subproblems import nearest
 
 SIGMA = 0.01
+DOWNHILL = 0.01
+"""The least share of ‖g‖² that −⟨E, g⟩ must have."""
 TRIALS = 20
 STEP_RANGE = (1e-15, 1e15)
 
 
+class Heading(NamedTuple):
+    """Where a step went: the gradient g and the direction E."""
+
+    g: Array
+    E: Array
+
+
 class Stepped(NamedTuple):
-    """The pass after a step, the next step size, and ‖(F − P(F − t∇f))/t‖² before it."""
+    """The pass after a step, the next step size, how far from done it found the factor, and where
+    it went, if the next step may be conjugate to it."""
 
     chain: Chain
     t: Array
     mapping: Array
+    """‖(F − P(F − t∇f))/t‖²; of a conjugate step ‖g‖², its limit for short steps."""
+    heading: Heading | None
 
 
 @dataclass(frozen=True)
@@ -87,13 +105,25 @@ class Variable:
 
 
 def step(
-    chain: Chain, variable: Variable, t: Array | None, running: Array | None = None
+    chain: Chain,
+    variable: Variable,
+    t: Array | None,
+    running: Array | None = None,
+    before: Heading | None = None,
 ) -> Stepped:
-    """One step of every problem (of those in `running`, 1 or 0); none raises f."""
+    """One step of every problem (of those in `running`, 1 or 0); none raises f.
+
+    Conjugate to the steps before where `before` says where the last of them went.
+    """
     F, gradient = variable.value(chain), variable.gradient(chain)
     t = variable.first_step(F, gradient) if t is None else t
-    D = variable.project(F - t * gradient) - F
-    mapping = variable.dots(D, D) / (t * t)
+    if before is None:
+        heading = Heading(gradient, -gradient)
+        D = variable.project(F - t * gradient) - F
+        mapping = variable.dots(D, D) / (t * t)
+    else:
+        heading, mapping = _conjugate(variable, F, gradient, before)
+        D = variable.project(F + t * heading.E) - F
     if running is not None:
         D = D * running
     B = variable.response(chain, D)
@@ -105,7 +135,20 @@ def step(
     # A factor that has nowhere to go says nothing about step sizes.
     xp = namespace(F)
     following = xp.clip(xp.where(mapping > 0, following, t), *STEP_RANGE)
-    return Stepped(moved, following, mapping)
+    return Stepped(moved, following, mapping, None if expansion is None else heading)
+
+
+def _conjugate(
+    variable: Variable, F: Array, gradient: Array, before: Heading
+) -> tuple[Heading, Array]:
+    """g and E of the next step, and ‖g‖². Where E is hardly downhill, −g takes its place."""
+    xp, dots = namespace(F), variable.dots
+    free = xp.astype((F > 0) | (gradient < 0), F.dtype)
+    g = gradient * free
+    size, last = dots(g, g), dots(before.g, before.g)
+    beta = positive(size - dots(g, before.g)) / xp.where(last > 0, last, xp.ones_like(last))
+    E = beta * before.E * free - g
+    return Heading(g, xp.where(dots(E, g) < -DOWNHILL * size, E, -g)), size
 
 
 def _exact(
