@@ -1,9 +1,11 @@
-"""Warnings that point at the user's line, not at ours."""
+"""What to tell the user: why a fit stopped, and warnings that point at their line, not at ours."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
+
+from deepnmf.core.training import Trained
 
 OURS = ("deepnmf", "sklearn", "contextlib", "functools")
 
@@ -14,3 +16,25 @@ def warn(message: str, category: type[Warning]) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def status(trained: Trained, tol: float, max_iter: int) -> tuple[str, bool]:
+    """Why training stopped, what to do about it, and whether that deserves a warning."""
+    if trained.reason == "callback":
+        return "stopped by the callback: the model is what had been reached by then.", False
+    if trained.reason == "converged":
+        return (
+            f"converged: sweep {trained.sweeps} lowered the objective by less than "
+            f"tol={tol:g} times its value, or left a relative error below that.",
+            False,
+        )
+    if tol == 0 or max_iter == 0:
+        return f"did the max_iter={max_iter} sweeps asked for (tol is not used).", False
+    last = [record["objective"] for record in trained.history if record["stage"] == "finetune"]
+    fall = (last[-2] - last[-1]) / last[-1] if len(last) > 1 and last[-1] > 0 else float("inf")
+    return (
+        f"stopped at max_iter={max_iter} with the objective still falling by {fall:.1e} of "
+        f"its value a sweep (tol={tol:g}). Raise max_iter for a better fit, or tol if this "
+        "one is good enough.",
+        True,
+    )

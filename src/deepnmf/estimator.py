@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from deepnmf.advice import warn
+from deepnmf.advice import status, warn
 from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
 from deepnmf.core.arrays import Array, eye, namespace, to_device
 from deepnmf.core.links import Link
@@ -206,7 +206,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         self.history_ = trained.history
         self.reconstruction_err_ = float(error) ** 0.5
         self.n_iter_ = trained.sweeps
-        self.status_, warning = _status(plan, trained)
+        self.status_, warning = status(trained, plan.tol, plan.max_iter)
         if warning:
             warn(self.status_, ConvergenceWarning)
         _warn_of_dead_units(plan, trained)
@@ -360,25 +360,3 @@ def _warn_of_clipped_codes(plan: Plan, H: Array) -> None:
             'link="root", whose domain has no edge above 0, or project_codes=False.',
             UserWarning,
         )
-
-
-def _status(plan: Plan, trained: Trained) -> tuple[str, bool]:
-    """Why training stopped, what to do about it, and whether that deserves a warning."""
-    if trained.reason == "callback":
-        return "stopped by the callback: the model is what had been reached by then.", False
-    if trained.reason == "converged":
-        return (
-            f"converged: sweep {trained.sweeps} lowered the objective by less than "
-            f"tol={plan.tol:g} times its value, or left a relative error below that.",
-            False,
-        )
-    if plan.tol == 0 or plan.max_iter == 0:
-        return f"did the max_iter={plan.max_iter} sweeps asked for (tol is not used).", False
-    last = [record["objective"] for record in trained.history if record["stage"] == "finetune"]
-    fall = (last[-2] - last[-1]) / last[-1] if len(last) > 1 and last[-1] > 0 else float("inf")
-    return (
-        f"stopped at max_iter={plan.max_iter} with the objective still falling by {fall:.1e} of "
-        f"its value a sweep (tol={plan.tol:g}). Raise max_iter for a better fit, or tol if this "
-        "one is good enough.",
-        True,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -13,9 +13,6 @@ from sklearn.utils.validation import validate_data
 from deepnmf.core.arrays import Array, is_sparse, namespace
 from deepnmf.core.links import Link
 
-if TYPE_CHECKING:
-    from deepnmf.estimator import DeepNMF
-
 
 def is_tensor(X: Any) -> bool:
     """Whether X is a torch tensor, without importing torch."""
@@ -23,8 +20,11 @@ def is_tensor(X: Any) -> bool:
     return torch is not None and isinstance(X, torch.Tensor)
 
 
-def check_data(model: DeepNMF, X: Any, *, fitting: bool) -> Array:
-    """X as a floating-point (n_samples, n_features) array, sparse matrix or tensor, all ≥ 0.
+def check_data(
+    model: Any, X: Any, *, fitting: bool, signed: bool = False, accept_sparse: bool = True
+) -> Array:
+    """X as a floating-point (n_samples, n_features) array, sparse matrix or tensor, all ≥ 0 unless
+    `signed`.
 
     float32 and float64 stay as they are; everything else becomes float64.
     """
@@ -35,13 +35,13 @@ def check_data(model: DeepNMF, X: Any, *, fitting: bool) -> Array:
             model,
             X,
             reset=fitting,
-            accept_sparse=("csr", "csc"),
+            accept_sparse=("csr", "csc") if accept_sparse else False,
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
             ensure_min_samples=2 if fitting else 1,
         )
         X = canonical(X)
-    check_entries(X, type(model).__name__)
+    check_entries(X, type(model).__name__, signed)
     return X
 
 
@@ -53,8 +53,8 @@ def canonical(X: Array) -> Array:
     return X
 
 
-def check_entries(X: Array, whom: str) -> None:
-    """Refuse NaN, infinite and negative entries, and say where the first one is."""
+def check_entries(X: Array, whom: str, signed: bool = False) -> None:
+    """Refuse NaN, infinite and (unless `signed`) negative entries, and say where the first is."""
     values = X.data if is_sparse(X) else X
     xp = namespace(values)
     if values.shape[0] == 0:
@@ -62,11 +62,11 @@ def check_entries(X: Array, whom: str) -> None:
     # A sum is finite unless something is wrong (or overflows, which the search then settles).
     if not bool(xp.isfinite(xp.sum(values))):
         _refuse(X, ~xp.isfinite(values), whom)
-    if bool(xp.min(values) < 0):
+    if not signed and bool(xp.min(values) < 0):
         _refuse(X, values < 0, whom)
     if values.dtype in (xp.float32, xp.float64):
         room = float(xp.finfo(values.dtype).max) ** 0.25
-        if float(xp.max(values)) * values.shape[0] ** 0.5 > room:
+        if float(xp.max(xp.abs(values))) * values.shape[0] ** 0.5 > room:
             raise ValueError(
                 f"X is too large for its precision: entries up to {float(xp.max(values)):g} in "
                 f"{values.dtype} would overflow in products. Divide X by its maximum, or use "
@@ -129,7 +129,7 @@ def _first(X: Array, bad: Array) -> tuple[int, int] | None:
     return position // X.shape[1], position % X.shape[1]
 
 
-def _check_tensor(model: DeepNMF, X: Any, fitting: bool) -> Any:
+def _check_tensor(model: Any, X: Any, fitting: bool) -> Any:
     name = type(model).__name__
     X = X.detach()
     if X.is_sparse or X.layout != sys.modules["torch"].strided:

@@ -18,6 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
+from deepnmf import baselines
 from deepnmf.core import links, penalties, solvers, starts
 from deepnmf.estimator import DeepNMF
 from deepnmf.version import __version__
@@ -49,7 +50,17 @@ FITTED = (
     "status_",
     "n_features_in_",
     "code_scale_",
+    "eta_",
 )
+"""Of these, those that a model has."""
+ESTIMATORS: dict[str, Any] = {
+    DeepNMF.__name__: DeepNMF,
+    **{
+        name: getattr(baselines, name)
+        for name in baselines.__all__
+        if issubclass(getattr(baselines, name), baselines.Baseline)
+    },
+}
 
 
 class ModelFileError(ValueError):
@@ -59,14 +70,14 @@ class ModelFileError(ValueError):
 class Stored(NamedTuple):
     """A model and the notes that were saved with it."""
 
-    model: DeepNMF
+    model: Any
     notes: dict[str, Any]
 
 
-def save(model: DeepNMF, path: str | os.PathLike[str], notes: dict[str, Any] | None = None) -> None:
+def save(model: Any, path: str | os.PathLike[str], notes: dict[str, Any] | None = None) -> None:
     """Write a fitted model. `notes` is anything JSON can hold that should travel with it."""
     if not hasattr(model, "weights_"):
-        raise ValueError("This DeepNMF is not fitted yet: call fit before save.")
+        raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit before save.")
     tensors = {f"W_{layer}": _numpy(W) for layer, W in enumerate(model.weights_, 1)}
     parameters = {
         name: _encode(name, value, tensors) for name, value in model.get_params(False).items()
@@ -74,16 +85,17 @@ def save(model: DeepNMF, path: str | os.PathLike[str], notes: dict[str, Any] | N
     header = {
         "format": FORMAT,
         "version": __version__,
+        "estimator": type(model).__name__,
         "parameters": parameters,
-        "fitted": {name: getattr(model, name) for name in FITTED},
+        "fitted": {name: getattr(model, name) for name in FITTED if hasattr(model, name)},
         "feature_names_in": _names(model),
         "notes": notes or {},
     }
     write_atomically(path, to_bytes(tensors, metadata={KEY: json.dumps(header)}))
 
 
-def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> DeepNMF:
-    """Read a model that `DeepNMF.save` wrote. `parts`: classes of your own that it uses."""
+def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:
+    """Read a model that its `save` wrote. `parts`: classes of your own that it uses."""
     return load_stored(path, parts).model
 
 
@@ -95,11 +107,14 @@ def load_stored(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Sto
         parameters = {
             name: _decode(value, tensors, known) for name, value in header["parameters"].items()
         }
-        model = DeepNMF(**parameters)
+        model = ESTIMATORS[header.get("estimator", "DeepNMF")](**parameters)
         depth = sum(name.startswith("W_") for name in tensors)
         model.weights_ = [tensors[f"W_{layer}"] for layer in range(1, depth + 1)]
-        for name in FITTED:
+        for name in FITTED[:5]:
             setattr(model, name, header["fitted"][name])
+        for name in FITTED[5:]:
+            if name in header["fitted"]:
+                setattr(model, name, header["fitted"][name])
         if header["feature_names_in"] is not None:
             model.feature_names_in_ = np.asarray(header["feature_names_in"], dtype=object)
         model.components_ = model.basis()
@@ -165,7 +180,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, tensors
 
 
-def _names(model: DeepNMF) -> list[str] | None:
+def _names(model: Any) -> list[str] | None:
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
 
@@ -178,7 +193,8 @@ def _numpy(array: Any) -> np.ndarray:
 
 def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> Any:
     """A parameter as JSON; arrays go to the tensors. What cannot travel becomes None."""
-    if name == "callback" or isinstance(value, np.random.RandomState):
+    # Callbacks and graphs are for training alone.
+    if name in ("callback", "graph") or isinstance(value, np.random.RandomState):
         return None
     if name == "device":
         # A model fitted on a card can be used where there is none.

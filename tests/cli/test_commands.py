@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse
 
 from deepnmf.cli.main import main
+from deepnmf.registry import MODELS
 
 
 @pytest.fixture
@@ -32,6 +33,7 @@ def data(low_rank, tmp_path):
 
 
 FEW = ("--max-iter", "5", "--pretrain-iter", "3")
+SINGLE = ("nenmf", "pgnmf")
 
 
 @pytest.fixture
@@ -51,13 +53,23 @@ def model(call, data, tmp_path):
         ("sdnmf/rl2", ("--mu", "1e-2,0", "--lam", "1e-3", "--dtype", "float64")),
         ("nenmf", ()),
         ("pgnmf", ("--start", "nnsvd", "--fill", "mean")),
+        ("semi-nmf", ()),
+        ("deep-semi-nmf", ("--link", "tanh")),
+        ("multilayer-nmf", ("--link", "root", "--project-codes", "--set", "theta=0.1,0.2")),
+        ("ns-nmf", ("--set", "theta=0.3", "--set", "loss=kullback-leibler")),
+        ("up-propagation-nmf", ("--tol", "0")),
+        ("hoyer-nmf", ("--set", "sparseness_W=none", "--set", "sparseness_H=0.6")),
+        ("sparse-nmf", ("--set", "side=left", "--set", "beta=0.1")),
+        ("l0-nmf", ("--set", "nonzeros_H=2")),
+        ("graph-nmf", ("--set", "strength=1", "--set", "neighbors=3")),
     ],
 )
 def test_every_model_can_be_fitted_and_used(call, data, tmp_path, name, options):
     target, codes = tmp_path / "m.safetensors", tmp_path / "codes.npy"
-    layers = "5" if name in ("nenmf", "pgnmf") else "8,5"
+    layers = "8,5" if "layer_sizes" in MODELS[name].options and name not in SINGLE else "5"
+    few = FEW if "pretrain_iter" in MODELS[name].options else FEW[:2]
     code, out, err = call(
-        "fit", data, "-o", target, "--model", name, "--layers", layers, *FEW, *options
+        "fit", data, "-o", target, "--model", name, "--layers", layers, *few, *options
     )
     assert (code, err) == (0, "")
     assert f"written         {target}" in out
@@ -178,8 +190,9 @@ def test_sparse_data(call, tmp_path, low_rank):
 def test_models_and_data_are_listed(call):
     code, out, _ = call("models")
     assert code == 0
-    names = [line.split()[0] for line in out.splitlines()]
-    assert names == ["dnmf", "sdnmf/l", "sdnmf/r", "sdnmf/rl1", "sdnmf/rl2", "nenmf", "pgnmf"]
+    names = [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
+    assert names == list(MODELS)
+    assert "--set theta=" in out
     code, out, _ = call("data", "list", "--json")
     assert [row["name"] for row in json.loads(out)] == ["digits", "pie", "orl", "reuters"]
     assert call("data", "list")[0] == 0
@@ -201,6 +214,17 @@ def test_models_and_data_are_listed(call):
         (("fit", "DATA", "-o", "OUT", "--model", "dnmf", "--mu", "1"), "--mu: dnmf has no such"),
         (("fit", "DATA", "-o", "OUT", "--model", "nenmf", "--layers", "8,5"), "has one layer"),
         (("fit", "DATA", "-o", "OUT", "--link", "cubic"), "link must be one of 'identity'"),
+        (("fit", "DATA", "-o", "OUT", "--set", "theta"), "--set theta: write it as name=value"),
+        (("fit", "DATA", "-o", "OUT", "--set", "theta=1"), "theta: sdnmf/l has no such option"),
+        (("fit", "DATA", "-o", "OUT", "--model", "ns-nmf", "--layers", "8,5"), "has one layer"),
+        (("fit", "DATA", "-o", "OUT", "--model", "ns-nmf", "--link", "root"), "no such option"),
+        (("fit", "DATA", "-o", "OUT", "--model", "ns-nmf", "--set", "theta=2"), "between 0"),
+        (
+            ("fit", "DATA", "-o", "OUT", "--model", "ns-nmf", "--mu", "1"),
+            "--mu: ns-nmf has no such",
+        ),
+        (("fit", "DATA", "-o", "OUT", "--model", "ns-nmf", "--device", "cuda"), "on the CPU"),
+        (("fit", "DATA", "-o", "OUT", "--model", "joint-nmf"), "--model must be one of 'dnmf'"),
         (("fit", "DATA", "-o", "OUT", "--solver", "magic"), "solver must be one of"),
         (("fit", "DATA", "-o", "OUT", "--normalize", "l7"), "--normalize must be one of"),
         (("fit", "DATA", "-o", "OUT", "--dtype", "int8"), "--dtype must be one of"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from typing import Any
 
@@ -19,66 +18,78 @@ def fit(
     layers: str | None = typer.Option(None, help="Parts per layer, from the data up: 600,160."),
     mu: str | None = typer.Option(None, help="Penalty on the parts; one number, or one a layer."),
     lam: str | None = typer.Option(None, help="Penalty on the codes; one number, or one a layer."),
-    link: str = typer.Option("identity", help="The function between layers."),
+    link: str | None = typer.Option(None, help="The function between layers."),
     normalize: str = typer.Option("none", help="l2 scales every sample to unit norm; or none."),
     start: str | None = typer.Option(None, help="nnsvd or random. [default: the model's]"),
-    fill: str = typer.Option("random", help="NNSVD's zeros become: zero, mean, random, a number."),
-    scaling: str = typer.Option("paper", help="paper, or fixed: sparsity that does not fade."),
+    fill: str | None = typer.Option(
+        None, help="NNSVD's zeros become: zero, mean, random, a number. [default: the model's]"
+    ),
+    scaling: str | None = typer.Option(
+        None, help="paper, or fixed: sparsity that does not fade. [default: paper]"
+    ),
     project_codes: bool = typer.Option(False, "--project-codes", help="Codes are g(H_L)."),
     solver: str | None = typer.Option(
         None, help="auto, coordinate, nesterov, projected_gradient. [default: the model's]"
     ),
     max_iter: int | None = typer.Option(None, help="Fine-tuning sweeps. [default: the model's]"),
-    pretrain_iter: int = typer.Option(100, help="Alternations per layer in pre-training."),
+    pretrain_iter: int | None = typer.Option(
+        None, help="Alternations per layer in pre-training. [default: the model's]"
+    ),
     tol: float | None = typer.Option(None, help="Stop when a sweep gains less than this share."),
     dtype: str = typer.Option("float32", help="float32 or float64."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    options: list[str] | None = typer.Option(
+        None, "--set", help="An option of the model's own, name=value; see `deepnmf models`."
+    ),
     seed: int = typer.Option(0, min=0, max=2**32 - 1, help="The same seed gives the same model."),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON."),
 ) -> None:
     """Train a model and write it to a file."""
-    from deepnmf.presets import MODELS
-    from deepnmf.settings import plan_of
+    from deepnmf.registry import MODELS
     from deepnmf.storage import save
 
-    inputs.one_of("--model", model, list(MODELS))
+    single = [name for name, known in MODELS.items() if not known.several]
+    inputs.one_of("--model", model, single)
     inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
     inputs.one_of("--dtype", dtype, inputs.DTYPES)
-    settings: dict[str, Any] = {
-        "link": link,
-        "fill": _fill(fill),
-        "scaling": scaling,
-        "project_codes": project_codes,
-        "pretrain_iter": pretrain_iter,
-        "device": device,
-        "random_state": seed,
-    }
-    optional = {
+    chosen = MODELS[model]
+    given: dict[str, Any] = {
         "layer_sizes": None if layers is None else inputs.numbers("--layers", layers, int),
         "mu": None if mu is None else inputs.numbers("--mu", mu),
         "lam": None if lam is None else inputs.numbers("--lam", lam),
+        "link": link,
+        "fill": None if fill is None else _value(fill),
+        "scaling": scaling,
+        "project_codes": project_codes or None,
         "start": start,
         "solver": solver,
         "max_iter": max_iter,
+        "pretrain_iter": pretrain_iter,
         "tol": tol,
     }
-    settings |= {name: value for name, value in optional.items() if value is not None}
-    preset = MODELS[model]
-    takes = inspect.signature(preset).parameters
+    settings = {name: value for name, value in given.items() if value is not None}
     for name in ("mu", "lam"):
-        if name in settings and name not in takes:
+        if name in settings and name not in chosen.options:
             raise UsageFault(f"--{name}: {model} has no such penalty; see `deepnmf models`.")
+    for option in options or []:
+        name, separator, text = option.partition("=")
+        if not separator or not name:
+            raise UsageFault(f"--set {option}: write it as name=value, such as theta=0.5.")
+        settings[name] = _value(text)
+    # Where work is done is settled where the model lets one choose.
+    settings |= {"device": device} if "device" in chosen.options else {}
+    if device == "cuda" and "device" not in chosen.options:
+        raise UsageFault(f"--device cuda: {model} is fitted on the CPU; leave --device out.")
+    settings["random_state"] = seed
     try:
-        estimator = preset(**settings)
-        plan = plan_of(estimator)
+        estimator = chosen.estimator(settings)
     except (ValueError, TypeError) as problem:
         raise UsageFault(str(problem)) from None
     target = check_writable(output)
 
     dataset = inputs.load_data(data)
     X = inputs.prepare(dataset.X, normalize, dtype)
-    depth = len(plan.sizes)
-    sweeps = plan.max_iter + (depth * plan.pretrain_iter if depth > 1 else 0)
+    sweeps = _sweeps(estimator)
     began = time.perf_counter()
     with progress(sweeps) as callback:
         estimator.set_params(callback=callback).fit(X)
@@ -96,15 +107,16 @@ def fit(
     }
     save(estimator, target, notes)
     norm = _norm(X)
+    sizes = [int(W.shape[-1]) for W in estimator.weights_]
     summary: dict[str, Any] = {
         "file": str(target),
         "model": model,
         "samples": int(X.shape[0]),
         "features": int(X.shape[1]),
-        "layers": list(plan.sizes),
+        "layers": sizes,
         "relative_error": estimator.reconstruction_err_ / norm if norm else 0.0,
         "sweeps": estimator.n_iter_,
-        "zeros": [float((W <= 0).mean()) for W in estimator.weights_],
+        "zeros": [float((W == 0).mean()) for W in estimator.weights_],
         "dead_units": estimator.history_[-1]["dead"] if estimator.history_ else 0,
         "seconds": seconds,
         "status": estimator.status_,
@@ -112,13 +124,13 @@ def fit(
     if as_json:
         say_json(summary)
         return
-    say(f"{model} {list(plan.sizes)} on {X.shape[0]} samples of {X.shape[1]} features")
+    say(f"{model} {sizes} on {X.shape[0]} samples of {X.shape[1]} features")
     say(f"relative error  {summary['relative_error']:.4f}")
     for layer, zeros in enumerate(summary["zeros"], 1):
         say(f"zeros in W_{layer}    {zeros:.0%}")
     if summary["dead_units"]:
         say(
-            f"dead units      {summary['dead_units']} of {sum(plan.sizes)}: no sample uses them; "
+            f"dead units      {summary['dead_units']} of {sum(sizes)}: no sample uses them; "
             "try smaller layers, a weaker penalty or a larger --fill"
         )
     say(f"time            {seconds:.1f} s, {estimator.n_iter_} fine-tuning sweeps")
@@ -126,11 +138,29 @@ def fit(
     say(f"written         {target}")
 
 
-def _fill(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def _value(text: str) -> Any:
+    """What a user wrote as a number, true, false, none, several of these, or a word."""
+    if "," in text:
+        return tuple(_value(entry) for entry in text.split(",") if entry)
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _sweeps(estimator: Any) -> int:
+    """The sweeps that a fit may take in all, for the bar."""
+    sizes = getattr(estimator, "layer_sizes", 1)
+    depth = len(sizes) if isinstance(sizes, list | tuple) else 1
+    before = getattr(estimator, "pretrain_iter", None)
+    if before is None:  # no fine-tuning: every layer takes max_iter
+        return int(depth * estimator.max_iter)
+    return int(estimator.max_iter + (depth * before if depth > 1 else 0))
 
 
 def _norm(X: Any) -> float:

@@ -27,7 +27,7 @@ def info(
         "features": fitted.n_features_in_,
         "layers": [int(W.shape[-1]) for W in fitted.weights_],
         "dtype": str(fitted.weights_[0].dtype),
-        "zeros": [float((W <= 0).mean()) for W in fitted.weights_],
+        "zeros": [float((W == 0).mean()) for W in fitted.weights_],
         "dead_units": last and last["dead"],
         "reconstruction_error": fitted.reconstruction_err_,
         "objective": last and last["objective"],

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-
 from deepnmf.cli.screen import say
 
 
 def models() -> None:
     """List the models and what they are for."""
-    from deepnmf.presets import MODELS
+    from deepnmf.registry import MODELS
 
-    rows = []
-    for name, preset in MODELS.items():
+    width = max(len(name) for name in MODELS)
+    for model in MODELS.values():
         options = [
-            f"--{key}" for key in ("mu", "lam") if key in inspect.signature(preset).parameters
+            f"--{name}" if name in ("mu", "lam") else f"--set {name}=" for name in model.own_options
         ]
-        about = " ".join((preset.__doc__ or "").split())
-        rows.append(f"{name:<10} {' '.join(options):<11} {about}")
-    say("\n".join(rows))
+        say(f"{model.name:<{width}}  {model.purpose}")
+        details = "from Python: it takes several data sets" if model.several else " ".join(options)
+        if details:
+            say(f"{'':<{width}}    {details}")

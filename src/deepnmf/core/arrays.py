@@ -257,10 +257,12 @@ def spectral_bound(A: Array, steps: int = 16) -> Array:
 def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Array, Array]:
     """The bound, and the vector x > 0 that it comes from, a good start for a similar matrix.
 
-    Collatz and Wielandt: for any x > 0, ‖A‖₂ ≤ max_i (Ax)_i / x_i, with equality at the Perron
-    vector, which power iteration approaches. Stopping early costs tightness, never correctness.
+    Collatz and Wielandt: for any x > 0, ‖A‖₂ ≤ max_i (|A|x)_i / x_i, for A ≥ 0 with equality at
+    the Perron vector, which power iteration approaches. Stopping early costs tightness, never
+    correctness.
     """
     xp = namespace(A)
+    A = xp.abs(A)
     info = xp.finfo(A.dtype)
     size = xp.sqrt(xp.sum(A * A, axis=(-2, -1), keepdims=True))
     scale = 1 / at_least(size, float(info.tiny))

@@ -69,9 +69,9 @@ class Chain:
         """The same pass with the scale between W_L and H_L moved: their product is what it was."""
         return replace(self, weights=tuple(weights), codes=(*self.codes[:-1], H))
 
-    def error(self, level: int) -> Array:
-        """D_level = G_{level-1} ∘ φ′(A_level)."""
-        G = self.G
+    def error(self, level: int, G: Array | None = None) -> Array:
+        """D_level = G_{level-1} ∘ φ′(A_level), from G_1 or from another error of layer 1."""
+        G = self.G if G is None else G
         for l in range(2, level):  # noqa: E741
             G = self.weights[l - 1].mT @ self.link.pull(G, self.A[l - 2])
         return self.link.pull(G, self.A[level - 2])

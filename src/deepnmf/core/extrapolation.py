@@ -110,6 +110,10 @@ class Extrapolated:
         """f and the part of it that is penalties, per run."""
         return self.stage.objective(moving.now) if moving.objective is None else moving.objective
 
+    def dead(self, moving: Moving) -> Array:
+        """As of the stage."""
+        return self.stage.dead(moving.now)
+
     def negligible(self, tol: float) -> Array:
         """As of the stage."""
         return self.stage.negligible(tol)

@@ -27,7 +27,7 @@ from deepnmf.core.chain import Chain
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Penalty
-from deepnmf.core.revival import revive
+from deepnmf.core.revival import count_dead, revive
 from deepnmf.core.samples import add_up
 from deepnmf.core.solvers.base import per_run
 from deepnmf.core.solvers.line_search import Heading, Variable, step
@@ -127,6 +127,10 @@ class NonlinearStage(Stage):
         """f and the part of it that is penalties, per run."""
         penalty = self.penalty_H.value(factors.H) + self.weights_penalty(factors.weights)
         return factors.fit + penalty, penalty
+
+    def dead(self, factors: NonlinearFactors) -> Array:
+        """Units of all layers that reach nothing, or that nothing reaches, per run."""
+        return count_dead(self.link, factors.weights, factors.used)
 
     def _codes(self, chain: Chain) -> Variable:
         penalty = self.scaling.codes_penalty(

@@ -9,32 +9,34 @@ from functools import cached_property
 from typing import Any
 
 from deepnmf.core.arrays import Array, choose, epsilon, squared_norm
+from deepnmf.core.links import Identity
 from deepnmf.core.penalties import Penalty
+from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.core.solvers import Solver
 
 
 @dataclass(frozen=True)
-class Stage(ABC):
-    """min ½‖X − X̂‖² + Σ_l R_l(W_l) + R(H) over the factors of a model."""
+class Descent(ABC):
+    """What the loop asks of a problem: sweeps over factors, and their objective.
+
+    Factors have `weights`, `H`, `used` (which rows of H have an entry > 0) and `residual`; those of
+    a stack also `kept`.
+    """
 
     X: Array
-    penalties_W: tuple[Penalty, ...]
-    penalty_H: Penalty
-    scaling: Scaling
-    solver: Solver
-
-    @abstractmethod
-    def begin(self, weights: Sequence[Array], H: Array) -> Any:
-        """The factors that the stage starts from."""
 
     @abstractmethod
     def sweep(self, factors: Any) -> Any:
-        """Every factor once; none of the updates raises the objective."""
+        """Every factor once."""
 
     @abstractmethod
     def objective(self, factors: Any) -> tuple[Array, Array]:
         """f and the part of it that is penalties, per run, in double precision."""
+
+    def dead(self, factors: Any) -> Array:
+        """Units of all layers that reach nothing, or that nothing reaches, per run."""
+        return count_dead(Identity(), factors.weights, factors.used)
 
     def negligible(self, tol: float) -> Array:
         """The objective at a relative error of `tol`, or as small as rounding lets one see."""
@@ -44,6 +46,20 @@ class Stage(ABC):
     def half_norm(self) -> Array:
         """½‖X‖² per run."""
         return squared_norm(self.X) / 2
+
+
+@dataclass(frozen=True)
+class Stage(Descent):
+    """min ½‖X − X̂‖² + Σ_l R_l(W_l) + R(H) over the factors of a model. No sweep raises it."""
+
+    penalties_W: tuple[Penalty, ...]
+    penalty_H: Penalty
+    scaling: Scaling
+    solver: Solver
+
+    @abstractmethod
+    def begin(self, weights: Sequence[Array], H: Array) -> Any:
+        """The factors that the stage starts from."""
 
     def weights_penalty(self, weights: Sequence[Array]) -> Array:
         """Σ_l R_l(W_l) per run."""

@@ -32,10 +32,9 @@ from deepnmf.core.linear import LinearStage, product
 from deepnmf.core.links import Identity, Link
 from deepnmf.core.nonlinear import WIDTH, NonlinearStage, polish_codes
 from deepnmf.core.penalties import Penalty
-from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.core.solvers import Auto, Coordinate, Nesterov, Solver
-from deepnmf.core.stage import Stage
+from deepnmf.core.stage import Descent, Stage
 from deepnmf.core.starts import Generators, Given, Nnsvd, Start, empty_codes
 from deepnmf.core.subproblems import codes_problem
 from deepnmf.core.threads import suited_to
@@ -129,7 +128,7 @@ class Trained:
             )
 
 
-class _Watch:
+class Watch:
     """Keeps the history of a fit and hears whether somebody wants it stopped."""
 
     def __init__(self, report: Report | None) -> None:
@@ -155,7 +154,7 @@ def train(X: Array, plan: Plan, generators: Generators, report: Report | None = 
 
 
 def _train(X: Array, plan: Plan, generators: Generators, report: Report | None) -> Trained:
-    watch = _Watch(report)
+    watch = Watch(report)
     deep = len(plan.sizes) > 1
     if isinstance(plan.start, Given):
         weights = tuple(to_device(W, X) for W in plan.start.weights)
@@ -168,13 +167,13 @@ def _train(X: Array, plan: Plan, generators: Generators, report: Report | None) 
         weights = (W,)
     stage = plan.whole_stage(spread(X))
     factors, sweeps, reason = descend(
-        stage, stage.begin(weights, H), plan, plan.max_iter, watch, stage_name="finetune"
+        stage, stage.begin(weights, H), plan.tol, plan.max_iter, watch, stage_name="finetune"
     )
     return Trained(factors.weights, factors.H, watch.history, sweeps, reason)
 
 
 def pretrain(
-    X: Array, plan: Plan, start: Start, generators: Generators, watch: _Watch
+    X: Array, plan: Plan, start: Start, generators: Generators, watch: Watch
 ) -> tuple[tuple[Array, ...], Array]:
     """Layer by layer: g(H_{l-1}/R) ≈ W_l H_l from X ≈ W_1 H_1 up; R goes to the weights below."""
     weights: list[Array] = []
@@ -190,7 +189,7 @@ def pretrain(
         factors, _, _ = descend(
             stage,
             stage.begin((W,), H),
-            plan,
+            plan.tol,
             plan.pretrain_iter,
             watch,
             stage_name="pretrain",
@@ -202,11 +201,11 @@ def pretrain(
 
 
 def descend(
-    stage: Stage | Extrapolated,
+    stage: Descent | Extrapolated,
     factors: Any,
-    plan: Plan,
+    tol: float,
     max_iter: int,
-    watch: _Watch,
+    watch: Watch,
     stage_name: str,
     layer: int | None = None,
 ) -> tuple[Any, Any, Any]:
@@ -215,7 +214,7 @@ def descend(
 
     In a stack each run stops by itself and is then left as it is; sweeps and reasons are arrays.
     """
-    stack, tol = stack_shape(factors.H), plan.tol
+    stack = stack_shape(factors.H)
     sweeps, reasons = np.zeros(stack, int), np.full(stack, "limit", object)
     going = np.ones(stack, bool)
     if watch.stopped:
@@ -227,7 +226,7 @@ def descend(
         swept = stage.sweep(factors)
         factors = swept if active is None else swept.kept(active, factors)
         objective, penalty = stage.objective(factors)
-        dead = count_dead(plan.link, factors.weights, factors.used)
+        dead = stage.dead(factors)
         numbers = (objective, penalty, xp.sqrt(swept.residual), xp.astype(dead, xp.float64))
         # From a card all at once: it need not wait for every number.
         values = xp.stack([xp.asarray(number) for number in numbers]).tolist()
@@ -267,19 +266,28 @@ def encode(X: Array, weights: Sequence[Array], plan: Plan, layer: int | None = N
     solved to the end. Through a link: H_1 from W_1, H_2 from g(H_1), …, then the H_l step of
     fine-tuning. Every sample by itself: the block it comes in does not matter.
     """
-    X = spread(X)
     layer = len(weights) if layer is None else layer
-    weights, penalty = list(weights[:layer]), plan.penalties_H[layer - 1]
-    if plan.link.linear or layer == 1:
-        # Convex: run until rounding is in sight.
-        return _least_squares(X, product(weights), penalty, _encoder(X))
+    return encode_through(spread(X), weights[:layer], plan.link, plan.penalties_H[:layer])
+
+
+def encode_through(
+    X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]
+) -> Array:
+    """The codes of X for weights and penalties of layers 1 … l and the link between them."""
+    if link.linear or len(weights) == 1:
+        return nonnegative_least_squares(X, product(weights), penalties[-1])
     samples = X.shape[-1]
     X = wider(X, -(-samples // WIDTH) * WIDTH)
     H = X
-    for below, (W, R) in enumerate(zip(weights, plan.penalties_H[:layer], strict=True)):
-        data = plan.link.project(H) if below else X
+    for below, (W, R) in enumerate(zip(weights, penalties, strict=True)):
+        data = link.project(H) if below else X
         H = _least_squares(data, W, R, Nesterov(max_steps=30))
-    return polish_codes(plan.link, weights, X, H, penalty)[..., :samples]
+    return polish_codes(link, weights, X, H, penalties[-1])[..., :samples]
+
+
+def nonnegative_least_squares(X: Array, basis: Array, penalty: Penalty) -> Array:
+    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved until rounding is in sight."""
+    return _least_squares(X, basis, penalty, _encoder(X))
 
 
 def _encoder(X: Array) -> Solver:

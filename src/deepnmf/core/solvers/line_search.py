@@ -65,6 +65,8 @@ class Variable:
     codes: bool
     penalty: Penalty
     unit_columns: bool = False
+    signed: bool = False
+    """Entries may be negative (Semi-NMF's weights)."""
 
     def value(self, chain: Chain) -> Array:
         """F."""
@@ -89,7 +91,7 @@ class Variable:
 
     def project(self, F: Array) -> Array:
         """The nearest feasible factor."""
-        return nearest(F, self.unit_columns)
+        return F if self.signed else nearest(F, self.unit_columns)
 
     def dots(self, U: Array, V: Array) -> Array:
         """⟨u, v⟩ for every problem: a sample for H_L, a run for W_l."""

@@ -1,0 +1,125 @@
+"""Multi-layer NMF: nonsmooth NMF in every layer (Song and Lee 2013)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from deepnmf.baselines.base import Callback, Layered, layer_start
+from deepnmf.baselines.ns import Smoothed, smooth, smoothness
+from deepnmf.core.arrays import Array
+from deepnmf.core.links import Link
+from deepnmf.core.penalties import Zero
+from deepnmf.core.training import Trained, Watch, decode, descend, nonnegative_least_squares
+from deepnmf.settings import LINKS, part
+
+
+class MultilayerNMF(Layered):
+    """g(H_{l−1}) ≈ W_l S_l H_l from X ≈ W_1 S_1 H_1 up, each layer as in `NsNMF`; no fine-tuning.
+
+    The paper's Multi-layer NMF is linear with link="identity", Square_1 with link="root", Square_2
+    with link="root" and project_codes=True, θ = 0.001.
+
+    Parameters
+    ----------
+    layer_sizes : tuple of int
+    theta : float in [0, 1], or one per layer, default=0.001
+    link : {"identity", "root", "tanh", "sigmoid", "softplus"} or Link
+    project_codes : bool, default=False
+        Return g(H_L) instead of H_L.
+    start, fill, callback, random_state : as in `DeepNMF`
+    max_iter, tol : per layer
+
+    Reference: H. A. Song, S.-Y. Lee, Hierarchical representation using NMF, ICONIP 2013.
+    """
+
+    def __init__(
+        self,
+        layer_sizes: Any = (64, 16),
+        *,
+        theta: Any = 0.001,
+        link: str | Link = "identity",
+        project_codes: bool = False,
+        start: Any = "nnsvd",
+        fill: Any = "mean",
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        callback: Callback | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.layer_sizes = layer_sizes
+        self.theta = theta
+        self.link = link
+        self.project_codes = project_codes
+        self.start = start
+        self.fill = fill
+        self.max_iter = max_iter
+        self.tol = tol
+        self.callback = callback
+        self.random_state = random_state
+
+    def _sizes(self) -> tuple[int, ...]:
+        sizes = super()._sizes()
+        layer_start(self.start, self.fill)
+        part("link", self.link, LINKS, Link)
+        self._thetas(len(sizes))
+        return sizes
+
+    def _thetas(self, layers: int) -> tuple[float, ...]:
+        given = (self.theta,) * layers if np.ndim(self.theta) == 0 else tuple(self.theta)
+        if len(given) != layers:
+            raise ValueError(
+                f"theta has {len(given)} entries for {layers} layers: give one per layer, or one "
+                "for all."
+            )
+        return tuple(smoothness(theta) for theta in given)
+
+    def _link(self) -> Link:
+        return part("link", self.link, LINKS, Link)
+
+    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
+        start, link, sizes = layer_start(self.start, self.fill), self._link(), self._sizes()
+        weights: list[Array] = []
+        H, sweeps, reason = X, 0, "limit"
+        for layer, (size, theta) in enumerate(zip(sizes, self._thetas(len(sizes)), strict=True), 1):
+            data = H
+            if layer > 1:
+                R = link.scale(H)
+                weights[-1] = weights[-1] * R
+                data = link.project(H / R)
+            problem = Smoothed(data, theta)
+            begun = problem.begin(*start.factors(data, size, [generator]))
+            last = layer == len(sizes)
+            state, sweeps, reason = descend(
+                problem, begun, self.tol, self.max_iter, watch,
+                stage_name="finetune" if last else "pretrain", layer=layer,
+            )  # fmt: skip
+            weights.append(state.weights[0])
+            H = state.H
+        self.code_scale_ = float(np.asarray(link.scale(H)).ravel()[0])
+        return Trained(tuple(weights), H, watch.history, sweeps, reason)
+
+    def _smoothed(self, weights: Sequence[Array]) -> list[Array]:
+        thetas = self._thetas(len(self._sizes()))
+        return [smooth(W, theta) for W, theta in zip(weights, thetas, strict=False)]
+
+    def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
+        link, H = self._link(), X
+        for below, V in enumerate(self._smoothed(weights)):
+            H = nonnegative_least_squares(link.project(H) if below else X, V, Zero())
+        last = len(weights) == len(self._sizes())
+        return self._projected(H) if self.project_codes and last else H
+
+    def _decode(self, weights: Sequence[Array], H: Array) -> Array:
+        if self.project_codes and len(weights) == len(self._sizes()):
+            H = self._link().decode(H) * self.code_scale_
+        return decode(self._smoothed(weights), self._link(), H)
+
+    def _fitted(self, trained: Trained) -> tuple[Sequence[Array], Array]:
+        H = trained.H
+        return trained.weights, self._projected(H) if self.project_codes else H
+
+    def _projected(self, H: Array) -> Array:
+        return self._link().project(H / self.code_scale_)

@@ -1,0 +1,290 @@
+"""The compared methods: what all of them hold, and the law of each."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.decomposition import NMF
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import deepnmf
+from deepnmf.baselines import (
+    L0NMF,
+    DeepSemiNMF,
+    GraphNMF,
+    HoyerNMF,
+    MultilayerNMF,
+    NsNMF,
+    SemiNMF,
+    SparseNMF,
+    UpPropagationNMF,
+)
+from deepnmf.baselines.hoyer import sparseness, with_sparseness
+from deepnmf.core.starts import Given
+from deepnmf.inputs import is_tensor
+
+QUICK = {"max_iter": 15, "tol": 0.0, "random_state": 0}
+METHODS = {
+    "semi": SemiNMF(4, **QUICK),
+    "deep semi": DeepSemiNMF((6, 4), pretrain_iter=10, **QUICK),
+    "deep semi tanh": DeepSemiNMF((6, 4), link="tanh", pretrain_iter=10, **QUICK),
+    "multilayer": MultilayerNMF((6, 4), **QUICK),
+    "multilayer square": MultilayerNMF((6, 4), link="root", project_codes=True, **QUICK),
+    "ns": NsNMF(4, **QUICK),
+    "ns divergence": NsNMF(4, loss="kullback-leibler", **QUICK),
+    "up-propagation": UpPropagationNMF((6, 4), **QUICK),
+    "hoyer parts": HoyerNMF(4, **QUICK),
+    "hoyer codes": HoyerNMF(4, sparseness_W=None, sparseness_H=0.5, **QUICK),
+    "sparse right": SparseNMF(4, **QUICK),
+    "sparse left": SparseNMF(4, side="left", **QUICK),
+    "l0 codes": L0NMF(4, nonzeros_H=2, **QUICK),
+    "l0 parts": L0NMF(4, nonzeros_H=None, nonzeros_W=9, **QUICK),
+    "graph": GraphNMF(4, strength=0.1, max_iter=15, random_state=0),
+}
+LINEAR_LAYERS = {"deep semi", "multilayer", "up-propagation"}
+
+
+@pytest.fixture(params=METHODS, ids=str)
+def method(request):
+    return clone(METHODS[request.param])
+
+
+@pytest.fixture
+def X(low_rank):
+    return np.ascontiguousarray(low_rank.T)
+
+
+@parametrize_with_checks(
+    [clone(one).set_params(max_iter=5) for one in METHODS.values()],
+)
+def test_scikit_learns_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_objective_never_rises(method, X, dtype):
+    method.set_params(max_iter=60).fit(X.astype(dtype))
+    stages: dict = {}
+    for record in method.history_:
+        stages.setdefault((record["stage"], record["layer"]), []).append(record["objective"])
+    slack = (1e-10 if dtype == "float64" else 1e-5) * np.sum(X**2)
+    for values in stages.values():
+        assert len(values) > 5
+        assert (np.diff(values) <= slack).all()
+    assert method.components_.dtype == dtype
+    assert method.codes_.dtype == dtype
+
+
+def test_the_fit_is_what_the_history_says(method, X):
+    """½‖X − X̂‖² of the decoded codes, where nothing else is in the objective."""
+    method.fit(X)
+    last = method.history_[-1]
+    if method.get_params().get("loss") == "kullback-leibler" or last["layer"] == 2:
+        return
+    fit = last["objective"] - last["penalty"]
+    assert method.reconstruction_err_**2 / 2 == pytest.approx(fit, rel=1e-8)
+
+
+def test_codes_are_those_of_transform(method, X):
+    Z = method.fit_transform(X)
+    np.testing.assert_allclose(method.transform(X), Z, rtol=1e-6, atol=1e-9)
+    alone = method.transform(X[7:8])
+    np.testing.assert_allclose(alone, Z[7:8], rtol=1e-4, atol=1e-5)
+    assert method.inverse_transform(Z).shape == X.shape
+    # Codes of transform fit about as well as those of training; layer by layer nothing says so.
+    if not isinstance(method, MultilayerNMF):
+        assert -method.score(X) * len(X) <= method.reconstruction_err_**2 * 1.2 + 1e-9
+
+
+def test_tensors_equal_arrays(method, X):
+    torch = pytest.importorskip("torch")
+    here = clone(method).fit(X)
+    there = clone(method).fit(torch.from_numpy(X))
+    assert is_tensor(there.components_)
+    assert is_tensor(there.transform(torch.from_numpy(X)))
+    # Where a factor is left to the solver for its kind of array, paths differ.
+    solver = isinstance(method, HoyerNMF | SparseNMF | L0NMF)
+    assert there.reconstruction_err_ == pytest.approx(
+        here.reconstruction_err_, rel=0.2 if solver else 1e-6
+    )
+
+
+def test_sparse_equals_dense(method, X):
+    X = np.where(X < 0.2, 0, X)
+    dense = clone(method).fit(X)
+    for kind in (scipy.sparse.csr_array, scipy.sparse.csc_matrix):
+        if not method.takes_sparse:
+            with pytest.raises(TypeError, match="[Ss]parse"):
+                clone(method).fit(kind(X))
+            continue
+        sparse = clone(method).fit(kind(X))
+        assert sparse.reconstruction_err_ == pytest.approx(dense.reconstruction_err_, rel=1e-5)
+        np.testing.assert_allclose(
+            sparse.transform(kind(X)), sparse.transform(X), rtol=1e-5, atol=1e-7
+        )
+
+
+def test_saved_and_loaded_is_the_same(method, X, tmp_path):
+    method.fit(X).save(tmp_path / "model.safetensors")
+    loaded = deepnmf.load(tmp_path / "model.safetensors")
+    assert type(loaded) is type(method)
+    np.testing.assert_array_equal(loaded.transform(X), method.transform(X))
+    np.testing.assert_allclose(loaded.components_, method.components_)
+    assert loaded.status_ == method.status_
+
+
+def test_a_callback_stops_a_fit(method, X):
+    method.set_params(callback=lambda record: record["sweep"] == 3).fit(X)
+    assert len(method.history_) == 3
+    assert "callback" in method.status_
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (NsNMF(4, theta=1.5), "between 0"),
+        (NsNMF(4, loss="l2"), "loss must be one of"),
+        (HoyerNMF(4, sparseness_W=1.0), "between 0 and 1"),
+        (L0NMF(4, nonzeros_H=0), "at least 1"),
+        (SparseNMF(4, side="up"), "side must be one of"),
+        (SparseNMF(4, beta=-1), "≥ 0"),
+        (GraphNMF(4, graph=np.eye(3)), "40 samples"),
+        (GraphNMF(4, graph=-np.eye(40)), "negative"),
+        (GraphNMF(4, graph=np.triu(np.ones((40, 40)))), "symmetric"),
+        (DeepSemiNMF((6, 4), link="root"), "any sign"),
+        (MultilayerNMF((6, 4), theta=(0.1,)), "one per layer"),
+        (MultilayerNMF((6, 4), start=Given([np.ones((30, 6))])), "cannot be given"),
+        (NsNMF(4, start=Given([np.ones((30, 3))], np.ones((40, 3)))), "needed"),
+        (NsNMF(0), "at least 1"),
+        (UpPropagationNMF(()), "empty"),
+        (SemiNMF(4, callback=3), "callback"),
+    ],
+)
+def test_what_cannot_work_is_refused(model, message, X):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NsNMF(5, theta=0.0),
+        GraphNMF(5, strength=0.0, tol=0.0),
+        UpPropagationNMF((5,)),
+        MultilayerNMF((5,), theta=0.0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_without_its_own_part_it_is_nmf_by_multiplicative_updates(model, X):
+    W, H = start_of(model, X)
+    other = NMF(5, init="custom", solver="mu", max_iter=30, tol=0)
+    codes = other.fit_transform(X, W=H.T.copy(), H=W.T.copy())
+    model = clone(model).set_params(max_iter=30, tol=0, random_state=0)
+    if "start" in model.get_params() and not isinstance(model, MultilayerNMF):
+        model.set_params(start=Given([W], H.T))
+    model.fit(X)
+    np.testing.assert_allclose(
+        model.codes_ @ model.components_, codes @ other.components_, rtol=1e-6, atol=1e-8
+    )
+
+
+def start_of(model, X):
+    begun = clone(model).set_params(max_iter=0, random_state=0).fit(X)
+    return begun.weights_[0], begun.codes_.T
+
+
+def test_smoothing_makes_sparse(digits):
+    zeros = [
+        np.mean(NsNMF(12, theta=theta, max_iter=200, random_state=0).fit(digits).codes_ < 1e-3)
+        for theta in (0.0, 0.7)
+    ]
+    assert zeros[1] > zeros[0] + 0.1
+
+
+@pytest.mark.parametrize("wanted", [0.2, 0.5, 0.8, 0.95])
+def test_hoyers_sparseness_is_reached(wanted, digits):
+    model = HoyerNMF(10, sparseness_W=wanted, sparseness_H=0.6, max_iter=30, tol=0, random_state=0)
+    model.fit(digits[:300])
+    np.testing.assert_allclose(sparseness(model.weights_[0]), wanted, atol=1e-3)
+    np.testing.assert_allclose(sparseness(model.codes_.T), 0.6, atol=1e-3)
+    np.testing.assert_allclose(sparseness(model.transform(digits[:50]).T), 0.6, atol=1e-3)
+
+
+def test_the_projection_on_a_sparseness_is_the_nearest_point(rng):
+    x = rng.standard_normal((8, 1))
+    nearest = with_sparseness(x, 0.6)
+    tried = with_sparseness(rng.standard_normal((8, 20000)), 0.6)
+    unit = tried / np.linalg.norm(tried, axis=0)
+    best = unit * np.maximum(x.T @ unit, 0)
+    assert np.linalg.norm(x - nearest) <= np.linalg.norm(x - best, axis=0).min() + 1e-9
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_bound_on_nonzeros_is_held_exactly(count, digits):
+    model = L0NMF(10, nonzeros_H=count, nonzeros_W=20, max_iter=15, tol=0, random_state=0)
+    model.fit(digits[:300])
+    assert ((model.codes_ > 0).sum(axis=1) <= count).all()
+    assert ((model.weights_[0] > 0).sum(axis=0) <= 20).all()
+    assert ((model.transform(digits[:80]) > 0).sum(axis=1) <= count).all()
+
+
+def test_few_nonzeros_fit_better_than_cutting_codes_off(digits):
+    X = digits[:400]
+    model = L0NMF(16, nonzeros_H=3, max_iter=40, random_state=0).fit(X)
+    plain = deepnmf.dnmf(16, random_state=0).fit(X)
+    Z = plain.transform(X)
+    cut = np.where(np.argsort(np.argsort(-Z, axis=1), axis=1) < 3, Z, 0)
+    error = np.linalg.norm(X - cut @ plain.components_)
+    assert model.reconstruction_err_ < 0.9 * error
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_sparse_nmf_ends_at_a_kkt_point_of_its_objective(side, X):
+    model = SparseNMF(5, side=side, beta=0.1, eta=0.5, max_iter=4000, tol=0, random_state=0).fit(X)
+    W, H = model.weights_[0], model.codes_.T
+    sparse, smooth = (H, W) if side == "right" else (W.T, H)
+    value = (
+        np.linalg.norm(X.T - W @ H) ** 2
+        + 0.5 * np.linalg.norm(smooth) ** 2
+        + 0.1 * np.sum(sparse.sum(axis=0) ** 2)
+    ) / 2
+    assert model.history_[-1]["objective"] == pytest.approx(value, rel=1e-9)
+    assert model.history_[-1]["kkt"] <= 1e-4 * model.history_[0]["kkt"]
+
+
+def test_semi_nmf_takes_negative_data_and_its_weights_are_the_best(X):
+    signed = X - X.mean()
+    model = SemiNMF(5, max_iter=100, random_state=0).fit(signed)
+    best = np.linalg.lstsq(model.codes_, signed, rcond=None)[0]
+    np.testing.assert_allclose(model.components_, best, rtol=1e-6, atol=1e-8)
+    assert (model.codes_ >= 0).all()
+    assert (model.weights_[0] < 0).any()
+    with pytest.raises(ValueError, match="Negative"):
+        NsNMF(4).fit(signed)
+
+
+def test_deep_semi_nmf_is_no_better_than_the_best_of_its_rank(X):
+    model = DeepSemiNMF((8, 5), pretrain_iter=100, max_iter=300, tol=0, random_state=0).fit(X)
+    best = np.sqrt(np.sum(np.linalg.svd(X, compute_uv=False)[5:] ** 2))
+    assert best * (1 - 1e-9) <= model.reconstruction_err_ <= 1.15 * best
+    before = [r["objective"] for r in model.history_ if r["stage"] == "finetune"]
+    assert before[-1] < before[0]
+
+
+def test_neighbours_in_the_graph_get_near_codes(digits):
+    X = digits[:400]
+    roughness = []
+    for strength in (0.0, 10.0):
+        model = GraphNMF(10, strength=strength, max_iter=100, random_state=0).fit(X)
+        Z = model.codes_ / np.linalg.norm(model.codes_, axis=1, keepdims=True)
+        A = model._graph(X.T)
+        rows, columns = A.nonzero()
+        roughness.append(np.mean(np.sum((Z[rows] - Z[columns]) ** 2, axis=1)))
+    assert roughness[1] < 0.5 * roughness[0]

@@ -1,0 +1,188 @@
+"""Methods of several data sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+
+from deepnmf.baselines import IntegrativeNMF, JointNMF, NsNMF
+
+METHODS = {
+    "joint": JointNMF(4, random_state=0),
+    "sparse joint": JointNMF(4, sparsity=0.1, ridge=0.1, random_state=0),
+    "networks": JointNMF(
+        4, sparsity=1.0, networks={(0, 1): np.eye(18, 12), (0, 0): np.ones((18, 18))},
+        network_strength=0.01, random_state=0,
+    ),
+    "integrative": IntegrativeNMF(4, random_state=0),
+}  # fmt: skip
+
+
+@pytest.fixture
+def sets(low_rank):
+    X = low_rank.T
+    return [X[:, :18].copy(), X[:, 18:].copy()]
+
+
+@pytest.fixture(params=METHODS, ids=str)
+def method(request):
+    return clone(METHODS[request.param])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_objective_never_rises(method, sets, dtype):
+    method.set_params(max_iter=100, tol=0).fit([one.astype(dtype) for one in sets])
+    values = [record["objective"] for record in method.history_]
+    slack = (1e-10 if dtype == "float64" else 1e-5) * sum(np.sum(one**2) for one in sets)
+    assert (np.diff(values) <= slack).all()
+    assert method.codes_.shape == (40, 4)
+    assert method.codes_.dtype == dtype
+    assert [method.components_[name].shape for name in (0, 1)] == [(4, 18), (4, 12)]
+
+
+def test_the_gradient_is_that_of_the_objective(method, sets, rng):
+    """Finite differences along W_1 of the problem's own objective."""
+    from dataclasses import replace
+
+    names, data = method._checked(sets)
+    if isinstance(method, JointNMF):
+        method._links = method._networks(names, data)
+    problem = method._problem(data)
+    state = problem.begin((rng.random((18, 4)), rng.random((12, 4))), rng.random((4, 40)))
+    W = state.weights[0]
+    D = rng.standard_normal(W.shape)
+
+    def value(t):
+        moved = replace(state, weights=(W + t * D, state.weights[1]))
+        return float(problem.objective(moved)[0])
+
+    slope = (value(1e-5) - value(-1e-5)) / 2e-5
+    # A sweep moves every factor downhill: W ← W ∘ above/below, gradient = below − above.
+    codes = state.H if isinstance(method, JointNMF) else state.H + state.memories[0]
+    residual = (W @ codes - data[0]) @ codes.T
+    if isinstance(method, JointNMF):
+        residual = residual + method.sparsity * W.sum(axis=1, keepdims=True)
+        for (one, j), A in problem.links.items():
+            residual = residual - (A @ state.weights[j] if one == 0 else 0)
+    else:
+        V = state.memories[0]
+        residual = residual + method.strength * W @ V @ V.T
+    assert slope == pytest.approx(float(np.sum(residual * D)), rel=1e-4)
+
+
+def test_of_one_data_set_it_is_nmf(low_rank):
+    X = low_rank.T
+    joint = JointNMF(5, max_iter=50, tol=0, random_state=3).fit([X])
+    plain = NsNMF(5, theta=0.0, start="random", max_iter=50, tol=0, random_state=3).fit(X)
+    np.testing.assert_allclose(joint.codes_, plain.codes_, rtol=1e-8)
+    np.testing.assert_allclose(joint.components_[0], plain.components_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("shared", ["samples", "features"])
+def test_without_penalties_it_is_nmf_of_all_together(sets, shared):
+    whole = np.hstack(sets)
+    given = {"a": sets[0], "b": sets[1]}
+    if shared == "features":
+        given = {"a": whole[:25], "b": whole[25:]}
+    joint = JointNMF(5, shared=shared, max_iter=100, tol=0, random_state=0).fit(given)
+    plain = NsNMF(5, theta=0.0, start="random", max_iter=100, tol=0, random_state=0)
+    if shared == "features":
+        plain.fit(whole.T)
+        np.testing.assert_allclose(joint.components_, plain.codes_.T, rtol=1e-6, atol=1e-9)
+        codes = np.vstack([joint.codes_["a"], joint.codes_["b"]])
+        np.testing.assert_allclose(codes, plain.components_.T, rtol=1e-6, atol=1e-9)
+        assert joint.transform(whole[:7]).shape == (7, 5)
+    else:
+        plain.fit(whole)
+        np.testing.assert_allclose(joint.codes_, plain.codes_, rtol=1e-6, atol=1e-9)
+        parts = np.hstack([joint.components_["a"], joint.components_["b"]])
+        np.testing.assert_allclose(parts, plain.components_, rtol=1e-6, atol=1e-9)
+
+
+def test_codes_of_new_samples(method, sets):
+    Z = method.fit(sets).transform([one[:9] for one in sets])
+    assert Z.shape == (9, 4)
+    if isinstance(method, JointNMF):
+        some = method.transform({1: sets[1][:9]})
+        assert some.shape == (9, 4)
+        if method.network_strength == 0:
+            fitted = np.hstack([method.components_[0], method.components_[1]])
+            whole = np.hstack(sets)[:9]
+            here, there = (
+                np.linalg.norm(whole - codes @ fitted) for codes in (Z, method.codes_[:9])
+            )
+            assert here <= 1.02 * there
+
+
+def test_what_data_sets_do_not_share_goes_to_their_own_part(rng):
+    """λ is the price of it: at a high one nothing is left, and it is JointNMF."""
+    H, W = rng.random((60, 3)), [rng.random((3, 20)), rng.random((3, 25))]
+    sets = [H @ W[0], H @ W[1]]
+    weak, strong = (
+        IntegrativeNMF(3, strength=strength, max_iter=2000, tol=0, random_state=0).fit(sets)
+        for strength in (0.01, 1e6)
+    )
+    own = [sum(np.linalg.norm(V) for V in one.specific_.values()) for one in (weak, strong)]
+    assert own[1] < 1e-2 * own[0]
+    joint = JointNMF(3, max_iter=2000, tol=0, random_state=0).fit(sets)
+    assert strong.history_[-1]["objective"] == pytest.approx(
+        joint.history_[-1]["objective"], abs=2e-3 * np.sum(sets[0] ** 2)
+    )
+
+
+def test_a_network_brings_its_features_together(rng):
+    """Two features that nothing but the network joins end in the same parts."""
+    X = rng.random((50, 4)) @ rng.random((4, 30))
+    A = np.zeros((30, 30))
+    A[0, 1] = A[1, 0] = 1
+    near = []
+    for strength in (0.0, 3.0):
+        model = JointNMF(
+            4, sparsity=2.0, networks={("x", "x"): A}, network_strength=strength, max_iter=500,
+            random_state=0,
+        ).fit({"x": X})  # fmt: skip
+        first, second = model.components_["x"][:, 0], model.components_["x"][:, 1]
+        near.append(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+    assert near[1] > near[0]
+
+
+def test_sparse_sets(method, sets):
+    sets = [np.where(one < 0.6, 0, one) for one in sets]
+    dense = clone(method).set_params(max_iter=20, tol=0).fit(sets)
+    sparse = clone(method).set_params(max_iter=20, tol=0)
+    sparse.fit([scipy.sparse.csr_array(one) for one in sets])
+    assert sparse.history_[-1]["objective"] == pytest.approx(dense.history_[-1]["objective"])
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "message"),
+    [
+        (JointNMF(3), np.ones((4, 4)), "several data sets"),
+        (JointNMF(3), [], "no data set"),
+        (JointNMF(3), [np.ones((4, 4)), np.ones((5, 4))], "in common"),
+        (JointNMF(3, shared="features"), [np.ones((4, 4)), np.ones((4, 5))], "in common"),
+        (JointNMF(3), {"a": -np.ones((4, 4))}, "data set 'a'"),
+        (
+            JointNMF(3, networks={(0, 0): np.eye(4)}, network_strength=1),
+            [np.ones((4, 4))],
+            "sparsity",
+        ),
+        (
+            JointNMF(3, sparsity=1, networks={(0, 7): np.eye(4)}, network_strength=1),
+            [np.ones((4, 4))],
+            "names no data sets",
+        ),
+        (
+            JointNMF(3, sparsity=1, networks={(0, 0): np.eye(3)}, network_strength=1),
+            [np.ones((4, 4))],
+            "shape",
+        ),
+        (IntegrativeNMF(3, strength=-1), [np.ones((4, 4))], "≥ 0"),
+        (IntegrativeNMF(3, shared="both"), [np.ones((4, 4))], "shared must be one of"),
+    ],
+)
+def test_what_cannot_work_is_refused(model, given, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(given)

@@ -1,0 +1,98 @@
+"""The estimator with a link between its layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.utils.estimator_checks import check_estimator
+
+import deepnmf
+from tests.tables import DEEP, NONLINEAR, named
+
+QUICK = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
+
+
+@pytest.fixture
+def X(low_rank):
+    """40 samples of 30 features."""
+    return low_rank.T.copy()
+
+
+@pytest.mark.filterwarnings("ignore:project_codes")
+@pytest.mark.filterwarnings("ignore:.* units are dead")
+@pytest.mark.parametrize("project_codes", [False, True])
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+@pytest.mark.parametrize("model", DEEP, ids=named)
+def test_nonlinear_models(model, link, project_codes, X, tmp_path):
+    fitted = model((10, 8, 5), link=link, project_codes=project_codes, **QUICK)
+    Z = fitted.fit_transform(X)
+    np.testing.assert_array_equal(Z, fitted.transform(X))
+    if project_codes:
+        # What g keeps of the codes, which for some links is less than all, comes back.
+        H = model((10, 8, 5), link=link, **QUICK).fit_transform(X)
+        kept = np.clip(H / fitted.code_scale_, *link.domain)
+        np.testing.assert_allclose(Z, link.project(kept), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(link.decode(Z), kept, rtol=1e-6, atol=1e-9)
+        if link.domain[0] == 0:
+            np.testing.assert_allclose(kept, H / fitted.code_scale_)
+    last = fitted.history_[-1]
+    assert fitted.reconstruction_err_**2 / 2 == pytest.approx(last["objective"] - last["penalty"])
+    if not project_codes or link.domain[0] == 0:
+        error = np.linalg.norm(X - fitted.inverse_transform(Z))
+        assert fitted.score(X) == pytest.approx(-(error**2) / 40)
+    np.testing.assert_allclose(fitted.components_, fitted.inverse_transform(np.eye(5)))
+    for layer, width in enumerate((10, 8, 5), 1):
+        codes = fitted.transform(X, layer=layer)
+        assert codes.shape == (40, width)
+        assert (codes >= 0).all()
+        assert fitted.inverse_transform(codes, layer=layer).shape == X.shape
+    unit = np.eye(8)
+    np.testing.assert_allclose(fitted.basis(2), fitted.inverse_transform(unit, layer=2))
+    W1, W2 = fitted.weights_[:2]
+    np.testing.assert_allclose(fitted.basis(2), (W1 @ link.decode(W2)).T)
+    path = tmp_path / "model.safetensors"
+    fitted.save(path)
+    loaded = deepnmf.load(path)
+    np.testing.assert_array_equal(loaded.transform(X), Z)
+    np.testing.assert_array_equal(loaded.components_, fitted.components_)
+
+
+def test_square_two_is_the_root_of_square_one(X):
+    one, two = (
+        deepnmf.sdnmf_l((8, 5), link="root", project_codes=project, **QUICK).fit_transform(X)
+        for project in (False, True)
+    )
+    np.testing.assert_allclose(two, np.sqrt(one))
+
+
+def test_codes_that_a_link_cannot_decode_are_refused(X):
+    model = deepnmf.sdnmf_l((8, 5), link="root", **QUICK).fit(X)
+    Z = model.transform(X)
+    Z[3, 1] = -0.5
+    with pytest.raises(ValueError, match=r"Z\[3, 1\] = -0.5 is no code of layer 2.*Root"):
+        model.inverse_transform(Z)
+    Z[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"Z\[3, 1\] = nan"):
+        model.inverse_transform(Z)
+
+
+@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+def test_sparse_data_through_a_link_without_densifying(link, X, monkeypatch):
+    X = X * (X > 0.4)
+    settings = QUICK | {"start": "random", "link": link}
+    dense = deepnmf.sdnmf_l((8, 5), **settings).fit(X)
+    sparse = scipy.sparse.csr_matrix(X)
+    for flavour in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_matrix):
+        for name in ("toarray", "todense"):
+            monkeypatch.setattr(flavour, name, pytest.fail)
+    fitted = deepnmf.sdnmf_l((8, 5), **settings).fit(sparse)
+    assert fitted.reconstruction_err_ == pytest.approx(dense.reconstruction_err_, rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.* units are dead")
+def test_scikit_learns_own_checks_through_a_link():
+    model = deepnmf.sdnmf_l(link="root", max_iter=10, pretrain_iter=10)
+    results = check_estimator(model, on_skip=None, on_fail="raise")
+    skipped = [result["check_name"] for result in results if result["status"] != "passed"]
+    assert set(skipped) <= {"check_array_api_input"}
