@@ -145,7 +145,10 @@ def search(problem: Problem, worker: Worker, target: float, longest: float) -> F
 
     def run(iterations: int) -> Found:
         seconds, factors = worker.factors(iterations, patience)
-        objective = judge.objective(problem.X, factors.W, factors.H)
+        try:
+            objective = judge.objective(problem.X, factors.W, factors.H)
+        except ValueError as wrong:
+            raise Failure(f"after {iterations} iterations {wrong}") from None
         done = iterations if factors.iterations is None else factors.iterations
         ended = "stopped by itself" if done < iterations else ""
         tried.append(Found(done, objective, seconds, objective <= target, ended))

@@ -127,3 +127,19 @@ def test_columns_of_zeros_are_added(rng):
         dense = wide.toarray() if scipy.sparse.issparse(wide) else wide
         np.testing.assert_array_equal(dense[:, :3], X)
         assert not dense[:, 3:].any()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (16, 40), (33, 65), (5, 300), (2000, 17)])
+def test_a_transposed_copy(shape, rng, dtype):
+    A = rng.random(shape).astype(dtype)
+    for matrix in (A, np.asfortranarray(A), A[:, ::2]):
+        found = ours.transposed(matrix)
+        np.testing.assert_array_equal(found, matrix.T)
+        assert found.flags.c_contiguous
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 70000), (70000, 3), (200, 300)])
+def test_sums_that_cancel_are_in_double_precision(shape, rng):
+    U, V = (rng.standard_normal(shape).astype("float32") for _ in range(2))
+    exact = np.sum(U.astype(float) * V.astype(float))
+    assert float(ours.precise_inner(U, V)) == pytest.approx(exact, rel=1e-12, abs=1e-10)

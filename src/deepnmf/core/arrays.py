@@ -24,6 +24,10 @@ Array = Any
 """A NumPy array or a torch tensor; where it says so, a SciPy sparse matrix as well."""
 
 
+BLOCK = 32768
+"""Entries that are worked on at a time where that keeps them in cache."""
+
+
 def is_sparse(X: Array) -> bool:
     """Whether X is a SciPy sparse matrix or array."""
     return bool(scipy.sparse.issparse(X))
@@ -216,6 +220,13 @@ def precise_inner(U: Array, V: Array) -> Array:
     fused = fused_kernels(U)
     if fused is not None and fused.single(U, V):
         return inner(U, V)
+    if isinstance(U, np.ndarray) and U.ndim == 2:
+        # Block by block, so that what is in double precision stays in cache.
+        axis = int(U.shape[1] > U.shape[0])
+        U, V = (U.T, V.T) if axis else (U, V)
+        rows = max(1, BLOCK // max(1, U.shape[1]))
+        blocks = (slice(low, low + rows) for low in range(0, U.shape[0], rows))
+        return np.asarray(sum(np.sum(to_double(U[part]) * V[part]) for part in blocks))
     return inner(to_double(U), to_double(V))
 
 
@@ -305,7 +316,7 @@ def transposed_product(A: Array, X: Array) -> Array:
     On a card as the transpose of Xᵀ A: so it lies sample by sample, as its kernels want it.
     """
     if is_sparse(X):
-        return np.ascontiguousarray(_sparse_product(X.T, A).T)
+        return transposed(_sparse_product(X.T, A))
     if fused_kernels(X) is not None:
         return (X.mT @ A).mT
     return A.mT @ X
@@ -319,20 +330,38 @@ def product_transposed(X: Array, H: Array) -> Array:
 
 
 def _sparse_product(X: Array, D: Array) -> Array:
-    """X D for sparse X by rows or by columns, whichever it is stored in, and dense D."""
-    from deepnmf.core.kernels import gather_product, scatter_product
+    """X D for sparse X and dense D, by the rows of X."""
+    from deepnmf.core.kernels import gather_product
 
     if X.dtype not in (np.float32, np.float64) or X.format not in ("csr", "csc"):
         return X @ D
-    entries = (X.indptr, X.indices, X.data, np.ascontiguousarray(D, dtype=X.dtype))
-    columns = D.shape[1]
-    operations = 2.0 * X.nnz * columns
-    if X.format == "csr":
-        out = np.empty((X.shape[0], columns), X.dtype)
-        share(lambda a, b: gather_product(*entries, out, (a, b)), X.shape[0], operations)
-    else:
-        out = np.zeros((X.shape[0], columns), X.dtype)
-        share(lambda a, b: scatter_product(*entries, out, (a, b)), columns, operations)
+    X = X if X.format == "csr" else _by_rows(X)
+    D = np.ascontiguousarray(D, dtype=X.dtype)
+    out = np.empty((X.shape[0], D.shape[1]), X.dtype)
+
+    def work(begin: int, end: int) -> None:
+        gather_product(X.indptr, X.indices, X.data, D, out, (begin, end))
+
+    share(work, X.shape[0], 2.0 * X.nnz * D.shape[1])
+    return out
+
+
+def _by_rows(X: Array) -> Array:
+    """X, stored by columns, as stored by rows: copied once, and kept with X."""
+    if not hasattr(X, "_deepnmf_by_rows"):
+        X._deepnmf_by_rows = X.tocsr()
+    return X._deepnmf_by_rows
+
+
+def transposed(A: Array) -> Array:
+    """Aᵀ of a NumPy matrix, in order in memory."""
+    from deepnmf.core.kernels import copy_transposed
+
+    out = np.empty(A.shape[::-1], A.dtype)
+    if min(A.shape) < 16 or not A.flags.c_contiguous:
+        out[...] = A.T
+        return out
+    share(lambda begin, end: copy_transposed(A, out, (begin, end)), A.shape[0], 8.0 * A.size)
     return out
 
 

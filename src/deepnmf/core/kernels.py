@@ -245,13 +245,13 @@ def gather_product(starts: Any, indices: Any, values: Any, A: Any, out: Any, spa
 
 
 @_compiled
-def scatter_product(starts: Any, indices: Any, values: Any, H: Any, out: Any, span: Any) -> None:
-    """Row i of `out` += x_ij · (row j of H) for every entry, in the columns of `span` only: threads
-    share the columns, so that no two write to the same place."""
-    begin, end = span
-    for j in range(starts.shape[0] - 1):
-        h = H[j, begin:end]
-        for entry in range(starts[j], starts[j + 1]):
-            x, row = values[entry], out[indices[entry], begin:end]
-            for c in range(row.shape[0]):
-                row[c] += x * h[c]
+def copy_transposed(A: Any, out: Any, span: Any) -> None:
+    """out ← Aᵀ for the rows of `span`, in tiles that stay in cache."""
+    columns = A.shape[1]
+    for low in range(span[0], span[1], 32):
+        high = min(low + 32, span[1])
+        for left in range(0, columns, 32):
+            right = min(left + 32, columns)
+            for j in range(left, right):
+                for i in range(low, high):
+                    out[j, i] = A[i, j]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from deepnmf.core.arrays import Array, is_numpy
+from deepnmf.core.arrays import Array, is_numpy, transposed
 from deepnmf.core.solvers.base import Outcome, Solver
 from deepnmf.core.solvers.nesterov import Nesterov
 from deepnmf.core.subproblems import Quadratic
@@ -109,8 +109,9 @@ class Coordinate(Solver):
     def _rows(self, problem: Quadratic, W: Array) -> Solved:
         """W_1 without a penalty that ties its rows together: Wᵀ has columns like codes."""
         ridge = _strengths(problem)[1] * np.eye(W.shape[1], dtype=W.dtype)
-        F, residual, passes = self._independent(_matrix(problem.B) + ridge, problem.C.T, W.T)
-        return Solved(np.ascontiguousarray(F.T), residual, passes)
+        C, F = transposed(problem.C), transposed(W)
+        F, residual, passes = self._independent(_matrix(problem.B) + ridge, C, F)
+        return Solved(transposed(F), residual, passes)
 
     def _independent(self, A: Array, C: Array, H: Array) -> Solved:
         """Columns that are problems of their own: ½ hᵀA h − cᵀh each."""
