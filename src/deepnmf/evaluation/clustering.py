@@ -30,21 +30,30 @@ def cluster_scores(
     Returns a record with the mean of each score under its name (nmi, naive_precision,
     error_rate, ami, ari, accuracy) and its standard deviation under name_std.
     """
+    values = scores_each(Z, y, n_clusters, repeats, normalize, random_state)
+    clusters = len(np.unique(np.asarray(y))) if n_clusters is None else n_clusters
+    return summary(values, clusters)
+
+
+def scores_each(
+    Z: Any,
+    y: Any,
+    n_clusters: int | None = None,
+    repeats: int = 10,
+    normalize: str | None = None,
+    random_state: int | np.random.RandomState | None = 0,
+) -> dict[str, np.ndarray]:
+    """Every score of every K-means run, (repeats,) by name; arguments as in `cluster_scores`."""
     Z = np.asarray(Z.cpu() if hasattr(Z, "cpu") else Z)
     y = np.asarray(y)
     if Z.ndim != 2 or y.ndim != 1 or len(Z) != len(y):
         raise ValueError(
             f"Z must be (n_samples, k) and y (n_samples,), got shapes {Z.shape} and {y.shape}."
         )
-    if normalize not in (None, "l2"):
-        raise ValueError(f'normalize must be None or "l2", got {normalize!r}.')
-    if repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {repeats}.")
+    clusters = len(np.unique(y)) if n_clusters is None else n_clusters
+    check_protocol(len(Z), clusters, repeats, normalize)
     if normalize == "l2":
         Z = to_unit_norm(Z)
-    clusters = len(np.unique(y)) if n_clusters is None else n_clusters
-    if clusters > len(Z):
-        raise ValueError(f"{clusters} clusters for {len(Z)} samples: use fewer clusters.")
     random = check_random_state(random_state)
     runs: dict[str, list[float]] = {name: [] for name in METRICS}
     for _ in range(repeats):
@@ -52,8 +61,23 @@ def cluster_scores(
         found = KMeans(clusters, n_init=1, random_state=seed).fit_predict(Z)
         for name, metric in METRICS.items():
             runs[name].append(metric(y, found))
-    record = Bunch(n_clusters=clusters, repeats=repeats)
-    for name, values in runs.items():
-        record[name] = float(np.mean(values))
-        record[f"{name}_std"] = float(np.std(values))
+    return {name: np.asarray(values) for name, values in runs.items()}
+
+
+def check_protocol(samples: int, clusters: int, repeats: int, normalize: str | None) -> None:
+    """Refuse what K-means cannot be asked."""
+    if normalize not in (None, "l2"):
+        raise ValueError(f'normalize must be None or "l2", got {normalize!r}.')
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}.")
+    if clusters > samples:
+        raise ValueError(f"{clusters} clusters for {samples} samples: use fewer clusters.")
+
+
+def summary(values: dict[str, np.ndarray], clusters: int) -> Bunch:
+    """Mean and deviation of every score."""
+    record = Bunch(n_clusters=clusters, repeats=len(next(iter(values.values()))))
+    for name, scores in values.items():
+        record[name] = float(np.mean(scores))
+        record[f"{name}_std"] = float(np.std(scores))
     return record

@@ -14,6 +14,7 @@ from sklearn.preprocessing import normalize as to_unit_norm
 from sklearn.utils import Bunch, check_random_state
 
 from deepnmf.core.arrays import Array, namespace
+from deepnmf.evaluation.clustering import check_protocol, summary
 from deepnmf.evaluation.kmeans import kmeans_many
 
 AT_ONCE = 2e8
@@ -33,6 +34,23 @@ def cluster_scores_many(
     `y` is (n_samples,) for all runs, or (runs, n_samples). A run's records are as those of
     `cluster_scores`, from K-means of its own, which starts elsewhere.
     """
+    values = scores_each_many(Z, y, n_clusters, repeats, normalize, random_state)
+    clusters = len(np.unique(np.asarray(y))) if n_clusters is None else n_clusters
+    return [
+        summary({name: scores[:, run] for name, scores in values.items()}, clusters)
+        for run in range(Z.shape[0])
+    ]
+
+
+def scores_each_many(
+    Z: Array,
+    y: Any,
+    n_clusters: int | None = None,
+    repeats: int = 10,
+    normalize: str | None = None,
+    random_state: int | np.random.RandomState | None = 0,
+) -> dict[str, np.ndarray]:
+    """Every score of every K-means run, (repeats, runs) by name, of a stack of codes."""
     labels = np.asarray(y)
     labels = np.broadcast_to(labels, (Z.shape[0], labels.shape[-1])) if Z.ndim == 3 else labels
     if Z.ndim != 3 or labels.ndim != 2 or labels.shape != tuple(Z.shape[:2]):
@@ -40,15 +58,10 @@ def cluster_scores_many(
             "Z must be (runs, n_samples, k) and y (n_samples,) or (runs, n_samples), got shapes "
             f"{tuple(Z.shape)} and {np.shape(y)}."
         )
-    if normalize not in (None, "l2"):
-        raise ValueError(f'normalize must be None or "l2", got {normalize!r}.')
-    if repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {repeats}.")
     classes, codes = np.unique(labels, return_inverse=True)
     codes = codes.reshape(labels.shape)
     clusters = len(classes) if n_clusters is None else n_clusters
-    if clusters > Z.shape[1]:
-        raise ValueError(f"{clusters} clusters for {Z.shape[1]} samples: use fewer clusters.")
+    check_protocol(Z.shape[1], clusters, repeats, normalize)
     if normalize == "l2":
         Z = _unit(Z)
     random = check_random_state(random_state)
@@ -61,18 +74,10 @@ def cluster_scores_many(
         predicted = kmeans_many(namespace(Z).concat([Z] * len(some)), clusters, some.ravel())
         truth = np.concatenate([codes] * len(some))
         found.append(scores_of(confusions(truth, predicted, len(classes), clusters)))
-    values = {
+    return {
         name: np.concatenate([scores[name] for scores in found]).reshape(repeats, runs)
         for name in found[0]
     }
-    records = []
-    for run in range(Z.shape[0]):
-        record = Bunch(n_clusters=clusters, repeats=repeats)
-        for name, scores in values.items():
-            record[name] = float(np.mean(scores[:, run]))
-            record[f"{name}_std"] = float(np.std(scores[:, run]))
-        records.append(record)
-    return records
 
 
 def confusions(y_true: np.ndarray, y_pred: np.ndarray, classes: int, clusters: int) -> np.ndarray:
