@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from deepnmf.cli import data, demo, evaluate, fit, info, models, transform
+from deepnmf.cli import data, demo, evaluate, fit, info, models, reproduce, transform
 from deepnmf.cli.screen import UsageFault, say_error
 
 # typer brings a click of its own; what it raises for wrong use has this base.
@@ -28,6 +28,7 @@ app.command()(demo.demo)
 app.command()(fit.fit)
 app.command()(transform.transform)
 app.command()(evaluate.evaluate)
+app.command()(reproduce.reproduce)
 app.command()(info.info)
 app.command()(models.models)
 app.add_typer(data.app, name="data")

@@ -48,28 +48,35 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 @contextlib.contextmanager
 def progress(total: int, show: bool | None = None) -> Iterator[Callable[[dict[str, Any]], bool]]:
     """A callback for a fit that moves a bar, on a terminal; nothing is shown in a pipe."""
+    with steps(show) as move:
+        done = 0
+
+        def advance(record: dict[str, Any]) -> bool:
+            nonlocal done
+            done += 1
+            layer = "" if record["layer"] is None else f" {record['layer']}"
+            move(f"{record['stage']}{layer}", done, total, f"objective {record['objective']:.4g}")
+            return False
+
+        yield advance
+        move("done", total, total, "")
+
+
+@contextlib.contextmanager
+def steps(show: bool | None = None) -> Iterator[Callable[[str, int, int, str], None]]:
+    """move(what, done, total, note) for a bar, on a terminal; nothing is shown in a pipe."""
     if not (sys.stderr.isatty() if show is None else show):
-        yield lambda _record: False
+        yield lambda _what, _done, _total, _note: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True)) as bar:
-        task = bar.add_task("start", total=total, note="")
-
-        def advance(record: dict[str, Any]) -> bool:
-            layer = "" if record["layer"] is None else f" {record['layer']}"
-            bar.update(
-                task,
-                advance=1,
-                description=f"{record['stage']}{layer}",
-                note=f"objective {record['objective']:.4g}",
-            )
-            return False
-
-        yield advance
-        bar.update(task, completed=total)
+        task = bar.add_task("start", total=None, note="")
+        yield lambda what, done, total, note: bar.update(
+            task, description=what, completed=done, total=total, note=note
+        )
 
 
 def check_writable(path: str, suffixes: Sequence[str] = ()) -> Path:

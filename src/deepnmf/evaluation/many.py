@@ -48,9 +48,12 @@ def scores_each_many(
     n_clusters: int | None = None,
     repeats: int = 10,
     normalize: str | None = None,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: Any = 0,
 ) -> dict[str, np.ndarray]:
-    """Every score of every K-means run, (repeats, runs) by name, of a stack of codes."""
+    """Every score of every K-means run, (repeats, runs) by name, of a stack of codes.
+
+    `random_state` may also be the seeds themselves, an array (repeats, runs).
+    """
     labels = np.asarray(y)
     labels = np.broadcast_to(labels, (Z.shape[0], labels.shape[-1])) if Z.ndim == 3 else labels
     if Z.ndim != 3 or labels.ndim != 2 or labels.shape != tuple(Z.shape[:2]):
@@ -64,9 +67,11 @@ def scores_each_many(
     check_protocol(Z.shape[1], clusters, repeats, normalize)
     if normalize == "l2":
         Z = _unit(Z)
-    random = check_random_state(random_state)
     runs = Z.shape[0]
-    seeds = random.randint(np.iinfo(np.int32).max, size=(repeats, runs))
+    seeds = random_state
+    if np.ndim(random_state) != 2:
+        random = check_random_state(random_state)
+        seeds = random.randint(np.iinfo(np.int32).max, size=(repeats, runs))
     at_once = max(1, int(AT_ONCE / (runs * Z.shape[1] * clusters)))
     found: list[dict[str, np.ndarray]] = []
     for low in range(0, repeats, at_once):

@@ -1,0 +1,59 @@
+"""`deepnmf reproduce`: the paper's tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from deepnmf.cli import inputs
+from deepnmf.cli.screen import say, steps
+
+
+def reproduce(
+    name: str = typer.Argument(help="table2, fig1 … fig7."),
+    output: str = typer.Option(..., "-o", "--output", help="The folder to write to."),
+    full: bool = typer.Option(False, "--full", help="The paper's size; else a small version."),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    from_rows: str | None = typer.Option(
+        None, help="Make the tables and figures from these rows, and fit nothing."
+    ),
+) -> None:
+    """Fit and score what a table or figure of the paper shows. Started again it goes on."""
+    from deepnmf.experiments.design import NAMES, load
+    from deepnmf.experiments.rows import read
+    from deepnmf.experiments.runner import run
+    from deepnmf.settings import DEVICES
+
+    inputs.one_of("NAME", name, list(NAMES))
+    inputs.one_of("--device", device, list(DEVICES))
+    experiment = load(name, full)
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    if from_rows is None:
+        path = folder / f"{name}{'-full' if full else ''}.csv"
+        with steps() as move:
+            run(
+                experiment, path, device,
+                lambda fit, done, total: move(experiment.name, done, total, fit),
+            )  # fmt: skip
+    else:
+        path = Path(from_rows)
+    for made in write(experiment, read(path), folder):
+        say(f"written  {made}")
+
+
+def write(experiment: Any, rows: Any, folder: Path) -> list[Path]:
+    """The tables and figures of an experiment, from its rows."""
+    from deepnmf.experiments import figures, tables
+
+    made = [folder / f"{experiment.name}.md", folder / f"{experiment.name}.tex"]
+    made[0].write_text(tables.markdown(experiment, rows), encoding="utf-8")
+    made[1].write_text(tables.latex(experiment, rows), encoding="utf-8")
+    for metric in experiment.boxes:
+        figure = figures.boxes(experiment, rows, metric)
+        for kind in ("png", "svg"):
+            made.append(folder / f"{experiment.name}-{metric}.{kind}")
+            figure.savefig(made[-1], dpi=150)
+    return made

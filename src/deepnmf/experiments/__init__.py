@@ -1,0 +1,1 @@
+"""The paper's tables and figures: a TOML each, rows first, pictures from rows."""

@@ -1,0 +1,197 @@
+"""What an experiment is: data, models, folds, runs, and how codes are scored; read from TOML."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from deepnmf.registry import MODELS
+
+NAMES = ("table2", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7")
+TITLES = {
+    "dnmf": "DNMF", "sdnmf/l": "SDNMF/L", "sdnmf/r": "SDNMF/R", "sdnmf/rl1": "SDNMF/RL1",
+    "sdnmf/rl2": "SDNMF/RL2", "nenmf": "NeNMF", "pgnmf": "PgNMF",
+    "deep-semi-nmf": "Deep Semi-NMF", "multilayer-nmf": "Multi-layer NMF",
+}  # fmt: skip
+
+SMALL_ONLY = ("settings", "scale", "random")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """One row of a table, one box of a figure: a fit's codes as K-means gets them."""
+
+    name: str
+    project: bool = False
+    """K-means on g(H_L): the paper's Square_2."""
+    normalize: str | None = None
+    """"l2": codes of unit norm."""
+    paper: Mapping[str, float] = field(default_factory=dict)
+    """What the paper has, by score."""
+    group: str = ""
+    """Where the box stands in a figure."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model with its layers and options, and the scorings of its codes."""
+
+    model: str
+    layers: tuple[int, ...]
+    options: Mapping[str, Any]
+    scorings: tuple[Scoring, ...]
+
+    @property
+    def key(self) -> str:
+        """What tells this fit from the others of an experiment."""
+        options = ",".join(f"{name}={value}" for name, value in sorted(self.options.items()))
+        return f"{self.model} {'-'.join(map(str, self.layers))} {options}".strip()
+
+    @property
+    def estimator(self) -> Any:
+        """The model, not fitted."""
+        sizes = self.layers if len(self.layers) > 1 else self.layers[0]
+        return MODELS[self.model].estimator({"layer_sizes": sizes, **self.options})
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether seeds change nothing: NNSVD with a fill that is not random."""
+        parameters = self.estimator.get_params()
+        return parameters.get("start") == "nnsvd" and parameters.get("fill") != "random"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Fits of several models to the folds of a data set."""
+
+    name: str
+    title: str
+    data: str
+    fits: tuple[Fit, ...]
+    normalize: str = "l2"
+    dtype: str = "float32"
+    folds: int = 7
+    first_folds: int = 7
+    """How many of the folds are done. 0: the samples are coded that were trained on."""
+    runs: int = 20
+    kmeans: int = 10
+    classes: int | None = None
+    """Only the samples of so many classes."""
+    metrics: tuple[str, ...] = ("nmi", "naive_precision", "error_rate")
+    boxes: tuple[str, ...] = ()
+    """The scores that a figure shows; none: a table."""
+
+
+def load(name: str, full: bool = False) -> Experiment:
+    """The experiment of that name, at the paper's size or small."""
+    text = (files("deepnmf.experiments") / "settings" / f"{name}.toml").read_text("utf-8")
+    return from_table(name, tomllib.loads(text), full)
+
+
+def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
+    """An experiment from what its TOML holds; `small` replaces what is in it unless `full`."""
+    table = dict(table)
+    small = table.pop("small", {})
+    if not full:
+        table |= {key: value for key, value in small.items() if key not in SMALL_ONLY}
+        table["settings"] = {**table.get("settings", {}), **small.get("settings", {})}
+        if "random" in small:
+            random = {**table["grid"]["random"], **small["random"]}
+            table["grid"] = {**table["grid"], "random": random}
+    scale = 1.0 if full else small.get("scale", 1.0)
+    settings = table.pop("settings", {})
+    fits = [_fit(entry, settings, scale) for entry in table.pop("fit", [])]
+    fits += _grid(table.pop("grid", None), settings, scale)
+    folds = int(table.get("folds", 7))
+    return Experiment(
+        name=name,
+        title=str(table["title"]),
+        data=str(table["data"]),
+        fits=tuple(fits),
+        folds=folds,
+        first_folds=int(table.get("first_folds", folds)),
+        boxes=tuple(table.get("boxes", ())),
+        **{key: table[key] for key in ("normalize", "runs", "kmeans", "classes") if key in table},
+    )
+
+
+def _fit(entry: Mapping[str, Any], settings: Mapping[str, Any], scale: float) -> Fit:
+    model = str(entry["model"])
+    options = _options(model, settings, entry.get("options", {}))
+    scorings = tuple(
+        Scoring(
+            name=row["name"],
+            project=bool(row.get("project", False)),
+            normalize=row.get("normalize"),
+            paper=dict(row.get("paper", {})),
+            group=str(row.get("group", "")),
+        )
+        for row in entry["row"]
+    )
+    return Fit(model, _scaled(entry["layers"], scale), options, scorings)
+
+
+def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: float) -> list[Fit]:
+    """Every model with every choice of layers, a box each; links as further boxes."""
+    if grid is None:
+        return []
+    choices: Iterable[Any] = grid.get("layers", [])
+    drawn = grid.get("random")
+    if drawn is not None:
+        choices = _random_layers(drawn)
+    fits = []
+    for model, layers, link in itertools.product(
+        grid["models"], list(choices), grid.get("links", ["identity"])
+    ):
+        title = TITLES[model]
+        if model in grid.get("fixed_layers", {}):
+            layers = [*grid["fixed_layers"][model], *layers[1:]]
+        options = _options(model, settings, {"link": link})
+        group = f"L = {len(layers)}" if drawn is not None else ", ".join(map(str, layers))
+        rows = [Scoring(name=title, group=group)]
+        if len(grid.get("links", [])) > 1:
+            square = "linear" if link == "identity" else "Square_1"
+            rows = [Scoring(name=title, group=square)]
+            if link != "identity":
+                rows.append(Scoring(name=title, group="Square_2", project=True))
+        if "n_components" in MODELS[model].options or model in ("nenmf", "pgnmf"):
+            layers = layers[-1:]
+        fits.append(Fit(model, _scaled(layers, scale), options, tuple(rows)))
+    # A model that does not depend on the lower layers is there once.
+    unique = {(fit.key, tuple(row.group for row in fit.scorings)): fit for fit in fits}
+    return list(unique.values())
+
+
+def _random_layers(drawn: Mapping[str, Any]) -> list[list[int]]:
+    """Sizes of hidden layers from an exponential distribution, the lower the larger."""
+    rng = np.random.default_rng(int(drawn.get("seed", 0)))
+    top = int(drawn["top"])
+    found = []
+    for depth in drawn["depths"]:
+        for _ in range(int(drawn["draws"])):
+            sizes = np.clip(rng.exponential(drawn["mean"], depth - 1), top + 1, drawn["largest"])
+            found.append([*sorted((int(size) for size in sizes), reverse=True), top])
+    return found
+
+
+def _options(model: str, settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings for all models that this one takes, then those of a section named after it,
+    then its own."""
+    takes = MODELS[model].options
+    shared = {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
+    chosen = {**shared, **settings.get(model, {})}
+    found = {name: value for name, value in chosen.items() if name in takes}
+    found |= {name: value for name, value in own.items() if name in takes}
+    if found.get("link") == "identity":
+        del found["link"]
+    return found
+
+
+def _scaled(layers: Iterable[int], scale: float) -> tuple[int, ...]:
+    return tuple(max(2, round(size * scale)) for size in layers)

@@ -1,0 +1,65 @@
+"""Rows of an experiment: one per fit, scoring and K-means run, appended as they come."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from deepnmf.storage import write_atomically
+
+COLUMNS = (
+    "experiment", "fit", "fold", "seed", "name", "group", "repeat", "nmi", "naive_precision",
+    "error_rate", "ami", "ari", "accuracy", "objective", "relative_error", "seconds", "version",
+)  # fmt: skip
+DONE = ("fit", "fold", "seed")
+
+
+class Rows:
+    """A CSV file of rows. What was written whole stays; a fit cut off in the middle is dropped."""
+
+    def __init__(self, path: Path, expected: Mapping[str, int]) -> None:
+        """`expected`: how many rows a fit has, by its key."""
+        self.path = path
+        self.done: set[tuple[str, int, int]] = set()
+        if not path.exists():
+            write_atomically(path, (",".join(COLUMNS) + "\n").encode())
+            return
+        kept = []
+        for key, part in self._sound().groupby(list(DONE), sort=False):
+            if len(part) == expected.get(str(key[0])):
+                self.done.add((str(key[0]), int(key[1]), int(key[2])))
+                kept.append(part)
+        frame = pd.concat(kept) if kept else pd.DataFrame(columns=list(COLUMNS))
+        write_atomically(path, frame.to_csv(index=False).encode())
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the rows of a fit, all of them, through to the disk."""
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, COLUMNS).writerows(rows)
+            file.flush()
+            os.fsync(file.fileno())
+        self.done.add(tuple(rows[0][name] for name in DONE))  # type: ignore[arg-type]
+
+    def _sound(self) -> pd.DataFrame:
+        """The rows there are, without a last line that was cut off."""
+        text = self.path.read_text("utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            write_atomically(self.path, whole.encode())
+        return read(self.path)
+
+
+def read(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """The rows of a file, with the columns they must have."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: there is no such file of rows.")
+    frame = pd.read_csv(path, keep_default_na=False, na_values=["nan"])
+    missing = [name for name in COLUMNS if name not in frame.columns]
+    if missing:
+        raise ValueError(f"{path}: is no file of rows of an experiment: it lacks {missing[0]!r}.")
+    return frame

@@ -1,0 +1,208 @@
+"""Runs an experiment: fits, codes, scores; a row for each, as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import normalize as to_unit_norm
+
+from deepnmf.data.dataset import Dataset
+from deepnmf.data.datasets import DATASETS
+from deepnmf.estimator import DeepNMF
+from deepnmf.evaluation.clustering import scores_each
+from deepnmf.evaluation.many import scores_each_many
+from deepnmf.experiments.design import Experiment, Fit, Scoring
+from deepnmf.experiments.rows import Rows
+from deepnmf.inputs import on_card
+from deepnmf.settings import LINKS
+from deepnmf.stacks import fit_many, transform_many
+from deepnmf.version import __version__
+
+Report = Callable[[str, int, int], None]
+"""Hears what was just done, and how many of how many."""
+SCORES = ("nmi", "naive_precision", "error_rate", "ami", "ari", "accuracy")
+
+
+def run(
+    experiment: Experiment,
+    path: Path,
+    device: str = "cpu",
+    report: Report | None = None,
+    dataset: Dataset | None = None,
+) -> Path:
+    """Do what is not yet in the rows at `path`, and append it there.
+
+    On a card all folds and seeds of a model are one stack, where the model can be stacked.
+    """
+    dataset = DATASETS[experiment.data][0]() if dataset is None else dataset
+    X, y = _samples(experiment, dataset)
+    folds = list(splits(experiment, X, y))
+    rows = Rows(path, {fit.key: _count(experiment, fit) for fit in experiment.fits})
+    total = sum(len(folds) * _seeds(experiment, fit) for fit in experiment.fits)
+    for fit in experiment.fits:
+        wanted = [
+            (fold, seed)
+            for fold in range(len(folds))
+            for seed in range(_seeds(experiment, fit))
+            if (fit.key, fold, seed) not in rows.done
+        ]
+        model = fit.estimator
+        stackable = isinstance(model, DeepNMF) and on_card(X, device)
+        if "device" in model.get_params():
+            model.set_params(device=device)
+        work = _stacked if stackable and len(wanted) > 1 else _one_by_one
+        for fold, seed, found in work(experiment, fit, model, X, y, folds, wanted):
+            rows.append(_rows(experiment, fit, fold, seed, found))
+            if report is not None:
+                report(fit.key, len(rows.done), total)
+    return path
+
+
+def splits(
+    experiment: Experiment, X: Any, y: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Training and test samples of the folds that are done."""
+    if experiment.first_folds == 0:
+        everything = np.arange(X.shape[0])
+        yield everything, everything
+        return
+    folds = StratifiedKFold(experiment.folds, shuffle=True, random_state=0)
+    yield from list(folds.split(np.zeros(len(y)), y))[: experiment.first_folds]
+
+
+def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Any, np.ndarray]:
+    """X and y as the models see them."""
+    if dataset.y is None:
+        raise ValueError(f"{experiment.name}: the data have no labels to score against.")
+    X, y = dataset.X.astype(experiment.dtype), np.asarray(dataset.y)
+    if experiment.classes is not None:
+        some = np.isin(y, np.unique(y)[: experiment.classes])
+        X, y = X[some], y[some]
+    return (to_unit_norm(X) if experiment.normalize == "l2" else X), y
+
+
+def _seeds(experiment: Experiment, fit: Fit) -> int:
+    """Different fits per fold: one where seeds change nothing."""
+    return 1 if fit.deterministic else experiment.runs
+
+
+def _repeats(experiment: Experiment, fit: Fit) -> int:
+    """K-means runs per fit: as many in all as with one fit a run."""
+    return experiment.kmeans * experiment.runs // _seeds(experiment, fit)
+
+
+def _count(experiment: Experiment, fit: Fit) -> int:
+    return _repeats(experiment, fit) * len(fit.scorings)
+
+
+def _one_by_one(
+    experiment: Experiment,
+    fit: Fit,
+    model: Any,
+    X: Any,
+    y: np.ndarray,
+    folds: list[tuple[np.ndarray, np.ndarray]],
+    wanted: list[tuple[int, int]],
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    for fold, seed in wanted:
+        train, test = folds[fold]
+        began = time.perf_counter()
+        fitted = clone(model).set_params(random_state=seed).fit(X[train])
+        Z = np.asarray(fitted.transform(X[test]))
+        seconds = time.perf_counter() - began
+        found = _about(fitted, X[train], seconds)
+        found["scores"] = [
+            scores_each(
+                _codes(fit, scoring, Z), y[test], repeats=_repeats(experiment, fit),
+                normalize=scoring.normalize, random_state=int(_draws(fold, seed, 1)[0]),
+            )
+            for scoring in fit.scorings
+        ]  # fmt: skip
+        yield fold, seed, found
+
+
+def _stacked(
+    experiment: Experiment,
+    fit: Fit,
+    model: Any,
+    X: Any,
+    y: np.ndarray,
+    folds: list[tuple[np.ndarray, np.ndarray]],
+    wanted: list[tuple[int, int]],
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """All fits as one stack; folds must have equal sizes, which those of the paper's data do."""
+    import torch
+
+    some = sorted({fold for fold, _ in wanted})
+    seeds = sorted({seed for _, seed in wanted})
+    began = time.perf_counter()
+    sets = [torch.from_numpy(X[folds[fold][0]]).cuda() for fold in some]
+    held_out = [torch.from_numpy(X[folds[fold][1]]).cuda() for fold in some]
+    models = fit_many(sets, model, seeds=seeds)
+    codes = transform_many(models, held_out)
+    seconds = (time.perf_counter() - began) / len(models)
+    labels = np.repeat(np.stack([y[folds[fold][1]] for fold in some]), len(seeds), axis=0)
+    repeats = _repeats(experiment, fit)
+    draws = np.stack([_draws(fold, seed, repeats) for fold in some for seed in seeds], axis=1)
+    scores = [
+        scores_each_many(
+            _codes(fit, scoring, codes), labels, repeats=repeats, normalize=scoring.normalize,
+            random_state=draws,
+        )
+        for scoring in fit.scorings
+    ]  # fmt: skip
+    for place, (fold, seed) in enumerate((fold, seed) for fold in some for seed in seeds):
+        if (fold, seed) in wanted:
+            found = _about(models[place], sets[place // len(seeds)], seconds)
+            found["scores"] = [
+                {name: value[:, place] for name, value in values.items()} for values in scores
+            ]
+            yield fold, seed, found
+
+
+def _draws(fold: int, seed: int, count: int) -> np.ndarray:
+    """Seeds of K-means for a fit: its own, whatever else is fitted beside it."""
+    return np.random.SeedSequence([fold, seed]).generate_state(count) % 2**31
+
+
+def _about(fitted: Any, X: Any, seconds: float) -> dict[str, Any]:
+    """What a row says about the fit itself."""
+    norm = float((X * X).sum()) ** 0.5
+    last = fitted.history_[-1] if fitted.history_ else {"objective": float("nan")}
+    return {
+        "objective": last["objective"],
+        "relative_error": fitted.reconstruction_err_ / norm if norm else 0.0,
+        "seconds": seconds,
+    }
+
+
+def _codes(fit: Fit, scoring: Scoring, Z: Any) -> Any:
+    """The codes that K-means gets."""
+    if not scoring.project:
+        return Z
+    link = LINKS[str(fit.options.get("link", "identity"))]()
+    return link.project(Z / link.scale(Z))
+
+
+def _rows(
+    experiment: Experiment, fit: Fit, fold: int, seed: int, found: dict[str, Any]
+) -> list[dict[str, Any]]:
+    rows = []
+    for scoring, scores in zip(fit.scorings, found["scores"], strict=True):
+        for repeat in range(_repeats(experiment, fit)):
+            row = {
+                "experiment": experiment.name, "fit": fit.key, "fold": fold, "seed": seed,
+                "name": scoring.name, "group": scoring.group, "repeat": repeat,
+                "objective": f"{found['objective']:.6g}",
+                "relative_error": f"{found['relative_error']:.5f}",
+                "seconds": f"{found['seconds']:.2f}", "version": __version__,
+            }  # fmt: skip
+            row |= {name: f"{scores[name][repeat]:.5f}" for name in SCORES}
+            rows.append(row)
+    return rows

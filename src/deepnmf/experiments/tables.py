@@ -1,0 +1,81 @@
+"""Tables from rows: Markdown and LaTeX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from deepnmf.experiments.design import Experiment
+
+HEADS = {
+    "nmi": "NMI", "naive_precision": "NP", "error_rate": "ER", "ami": "AMI", "ari": "ARI",
+    "accuracy": "accuracy",
+}  # fmt: skip
+PAPERS = ("nmi", "naive_precision", "error_rate")
+CORRECTED = ("ami", "ari", "accuracy")
+DIGITS = {"error_rate": 2}
+
+
+def markdown(experiment: Experiment, rows: pd.DataFrame) -> str:
+    """The paper's scores with the paper's figures beside them, then those corrected for chance."""
+    parts = [f"# {experiment.title}", ""]
+    count = rows.groupby(["name", "group"], sort=False).size()
+    parts += [
+        f"{len(rows)} scores; means and deviations of {count.min()} to {count.max()} each.",
+        "",
+    ]
+    parts += _table(experiment, rows, PAPERS, paper=True)
+    parts += ["", *_table(experiment, rows, CORRECTED, paper=False)]
+    return "\n".join(parts) + "\n"
+
+
+def latex(experiment: Experiment, rows: pd.DataFrame) -> str:
+    """The first of the two as a LaTeX tabular."""
+    lines = [r"\begin{tabular}{l" + "c" * len(PAPERS) + "}", r"\toprule"]
+    lines.append(" & ".join(["Method", *(HEADS[name] for name in PAPERS)]) + r" \\")
+    lines.append(r"\midrule")
+    for name, values in _cells(experiment, rows, PAPERS):
+        cells = [f"${mean} \\pm {deviation}$" for mean, deviation, _ in values]
+        lines.append(" & ".join([name.replace("_", r"\_"), *cells]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _table(
+    experiment: Experiment, rows: pd.DataFrame, metrics: tuple[str, ...], paper: bool
+) -> list[str]:
+    heads = ["method"]
+    for name in metrics:
+        heads += [HEADS[name], "paper"] if paper else [HEADS[name]]
+    lines = ["| " + " | ".join(heads) + " |", "| " + " | ".join(["---"] * len(heads)) + " |"]
+    for name, values in _cells(experiment, rows, metrics):
+        cells = [name]
+        for mean, deviation, printed in values:
+            cells.append(f"{mean} ± {deviation}")
+            if paper:
+                cells.append("–" if printed is None else str(printed))
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _cells(
+    experiment: Experiment, rows: pd.DataFrame, metrics: tuple[str, ...]
+) -> list[tuple[str, list[tuple[str, str, Any]]]]:
+    """Name, and mean, deviation and the paper's figure of every score, in the TOML's order."""
+    found = []
+    for fit in experiment.fits:
+        for scoring in fit.scorings:
+            mine = rows[(rows["name"] == scoring.name) & (rows["group"] == scoring.group)]
+            mine = mine[mine["fit"] == fit.key]
+            if mine.empty:
+                continue
+            values = []
+            for name in metrics:
+                digits = DIGITS.get(name, 3)
+                mean, deviation = mine[name].astype(float).mean(), mine[name].astype(float).std()
+                values.append(
+                    (f"{mean:.{digits}f}", f"{deviation:.{digits}f}", scoring.paper.get(name))
+                )
+            label = f"{scoring.name}, {scoring.group}" if scoring.group else scoring.name
+            found.append((label, values))
+    return found

@@ -1,0 +1,139 @@
+"""The paper's experiments, small: rows first, tables and figures from rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deepnmf.cli.main import main
+from deepnmf.data import load_digits
+from deepnmf.data.dataset import DataError
+from deepnmf.data.datasets import DATASETS
+from deepnmf.experiments import figures, tables
+from deepnmf.experiments.design import NAMES, from_table, load
+from deepnmf.experiments.rows import COLUMNS, read
+from deepnmf.experiments.runner import run, splits
+
+TABLE = {
+    "title": "Digits", "data": "digits", "folds": 3, "first_folds": 2, "runs": 2, "kmeans": 3,
+    "classes": 4, "boxes": ["nmi"],
+    "settings": {"mu": 1e-3, "fill": 0.1, "pretrain_iter": 3, "max_iter": 3, "tol": 0.0},
+    "fit": [
+        {"model": "sdnmf/l", "layers": [12, 6], "options": {"link": "root"}, "row": [
+            {"name": "Square_1", "paper": {"nmi": 0.95}},
+            {"name": "Square_2", "project": True},
+            {"name": "unit norm", "normalize": "l2"},
+        ]},
+        {"model": "nenmf", "layers": [6], "row": [{"name": "NeNMF"}]},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def experiment():
+    return from_table("digits", TABLE, full=True)
+
+
+def available(name):
+    try:
+        return DATASETS[name][0]()
+    except DataError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_small_version_runs(name, tmp_path):
+    experiment = load(name)
+    dataset = available(experiment.data)
+    path = run(experiment, tmp_path / "rows.csv", dataset=dataset)
+    rows = read(path)
+    each = experiment.runs * experiment.kmeans * max(1, experiment.first_folds)
+    counts = rows.groupby(["fit", "name", "group"]).size()
+    assert (counts == each).all()
+    assert len(counts) == sum(len(fit.scorings) for fit in experiment.fits)
+    scores = rows[["nmi", "naive_precision", "ami", "ari", "accuracy"]].astype(float)
+    assert scores.notna().all().all()
+    assert (scores.max() <= 1 + 1e-9).all()
+    text = tables.markdown(experiment, rows)
+    assert text.count("\n| ") >= 2 * len(set(counts.index.get_level_values("name")))
+    for metric in experiment.boxes:
+        figures.boxes(experiment, rows, metric).savefig(tmp_path / f"{metric}.png")
+
+
+def test_the_table_has_the_papers_rows_at_the_papers_size():
+    experiment = load("table2", full=True)
+    scorings = [scoring for fit in experiment.fits for scoring in fit.scorings]
+    assert sum(bool(scoring.paper) for scoring in scorings) == 21
+    assert any(scoring.normalize == "l2" for scoring in scorings)
+    assert (experiment.folds, experiment.runs, experiment.kmeans) == (7, 20, 10)
+    assert {fit.layers for fit in experiment.fits} == {(160,), (600, 160)}
+    strengths = {fit.options[name] for fit in experiment.fits for name in ("mu", "lam")
+                 if name in fit.options}  # fmt: skip
+    assert strengths == {1e-3}  # one setting for all rows
+
+
+def test_folds_are_stratified_and_do_not_overlap(experiment):
+    data = load_digits()
+    found = list(splits(experiment, data.X, data.y))
+    assert len(found) == 2
+    for train, test in found:
+        assert not set(train) & set(test)
+        assert np.ptp(np.bincount(data.y[test])) <= 4
+
+
+def test_rows_are_those_of_the_protocol(experiment, tmp_path):
+    rows = read(run(experiment, tmp_path / "rows.csv"))
+    assert list(rows.columns) == list(COLUMNS)
+    # A start without chance is fitted once a fold, and clustered as often as two fits.
+    counts = rows.groupby(["name", "fold", "seed"]).size()
+    assert counts["Square_1"].tolist() == [6, 6]
+    assert counts["NeNMF"].tolist() == [3, 3, 3, 3]
+    text = tables.markdown(experiment, rows)
+    assert "| Square_1 |" in text
+    assert "| 0.95 |" in text
+    mean = rows.loc[rows["name"] == "NeNMF", "nmi"].astype(float).mean()
+    assert f"{mean:.3f} ±" in text
+    assert r"Square\_1 & $" in tables.latex(experiment, rows)
+
+
+@pytest.mark.parametrize("after", [1, 3, 5])
+def test_a_study_that_was_killed_goes_on(after, experiment, tmp_path):
+    def stop(_fit, done, _total):
+        if done == after:
+            raise KeyboardInterrupt
+
+    through = read(run(experiment, tmp_path / "through.csv"))
+    path = tmp_path / "killed.csv"
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment, path, report=stop)
+    # Killed in the middle of a line, and of a fit.
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])
+    again = read(run(experiment, path))
+    different = ["seconds"]
+    pd.testing.assert_frame_equal(
+        again.drop(columns=different).sort_values(["fit", "fold", "seed", "name", "repeat"],
+                                                  ignore_index=True),
+        through.drop(columns=different).sort_values(["fit", "fold", "seed", "name", "repeat"],
+                                                    ignore_index=True),
+    )  # fmt: skip
+
+
+def test_the_command(tmp_path, capsys):
+    available("pie")
+    assert main(["reproduce", "fig7", "-o", str(tmp_path / "a")]) == 0
+    made = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert {"fig7.csv", "fig7.md", "fig7.tex", "fig7-nmi.png", "fig7-nmi.svg"} <= set(made)
+    rows = tmp_path / "a" / "fig7.csv"
+    assert main(["reproduce", "fig7", "-o", str(tmp_path / "b"), "--from-rows", str(rows)]) == 0
+    for name in ("fig7.md", "fig7.tex"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    capsys.readouterr()
+    assert main(["reproduce", "fig9", "-o", str(tmp_path)]) == 2
+    assert main(["reproduce", "fig7", "-o", str(tmp_path), "--from-rows", "absent.csv"]) == 1
+    assert "no such file of rows" in capsys.readouterr().err
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    assert main(["reproduce", "fig7", "-o", str(tmp_path), "--from-rows",
+                 str(tmp_path / "other.csv")]) == 1  # fmt: skip
+    assert "is no file of rows" in capsys.readouterr().err
