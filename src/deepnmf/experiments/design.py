@@ -100,7 +100,7 @@ def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
     small = table.pop("small", {})
     if not full:
         table |= {key: value for key, value in small.items() if key not in SMALL_ONLY}
-        table["settings"] = {**table.get("settings", {}), **small.get("settings", {})}
+        table["settings"] = _merged(table.get("settings", {}), small.get("settings", {}))
         if "random" in small:
             random = {**table["grid"]["random"], **small["random"]}
             table["grid"] = {**table["grid"], "random": random}
@@ -119,6 +119,15 @@ def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
         boxes=tuple(table.get("boxes", ())),
         **{key: table[key] for key in ("normalize", "runs", "kmeans", "classes") if key in table},
     )
+
+
+def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with changes, also within the sections of single models."""
+    merged = dict(settings)
+    for name, value in changes.items():
+        section = isinstance(value, Mapping)
+        merged[name] = {**merged.get(name, {}), **value} if section else value
+    return merged
 
 
 def _fit(entry: Mapping[str, Any], settings: Mapping[str, Any], scale: float) -> Fit:
