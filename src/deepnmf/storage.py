@@ -78,6 +78,11 @@ def save(model: Any, path: str | os.PathLike[str], notes: dict[str, Any] | None 
     """Write a fitted model. `notes` is anything JSON can hold that should travel with it."""
     if not hasattr(model, "weights_"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit before save.")
+    if type(model).__name__ not in ESTIMATORS:
+        raise ValueError(
+            f"{type(model).__name__} cannot be saved: keep its codes_ and components_, which are "
+            "arrays, with numpy.savez."
+        )
     tensors = {f"W_{layer}": _numpy(W) for layer, W in enumerate(model.weights_, 1)}
     parameters = {
         name: _encode(name, value, tensors) for name, value in model.get_params(False).items()

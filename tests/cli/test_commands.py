@@ -175,6 +175,16 @@ def test_evaluate_with_labels_of_ones_own(call, data, model, tmp_path):
     assert (code, err) == (1, f"error: {labels}: holds 2 labels for 40 samples.\n")
 
 
+def test_data_of_any_sign_for_models_of_any_sign(call, tmp_path, low_rank):
+    path, codes = tmp_path / "signed.npy", tmp_path / "codes.npy"
+    np.save(path, low_rank.T - low_rank.mean())
+    target = tmp_path / "m.safetensors"
+    fitted = call("fit", path, "-o", target, "--model", "semi-nmf", "--layers", "4")
+    assert (fitted[0], fitted[2]) == (0, "")
+    assert call("transform", target, path, "-o", codes)[0] == 0
+    assert np.load(codes).min() >= 0
+
+
 def test_sparse_data(call, tmp_path, low_rank):
     path = tmp_path / "sparse.npz"
     scipy.sparse.save_npz(path, scipy.sparse.csr_matrix(low_rank.T * (low_rank.T > 0.5)))

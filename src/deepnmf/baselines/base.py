@@ -242,6 +242,10 @@ class SingleLayer(Baseline):
         if start.codes is None or len(start.weights) != 1:
             raise ValueError("start: give one W and the codes, Given([W], codes).")
         W, H = to_device(start.weights[0], X), to_device(start.codes, X).T
+        for name, factor in (("W", W), ("codes", H)):
+            low = -float("inf") if name == "W" and self.signed else 0
+            if not bool(((factor >= low) & (factor < float("inf"))).all()):
+                raise ValueError(f"start: {name} has entries that are negative, NaN or infinite.")
         expected = (X.shape[0], self._sizes()[0]), (self._sizes()[0], X.shape[1])
         if (tuple(W.shape), tuple(H.shape)) != expected:
             raise ValueError(

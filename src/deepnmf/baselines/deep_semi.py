@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from deepnmf.baselines.base import Callback, Layered, State, layer_start
-from deepnmf.baselines.semi import Signed, first_codes_of, least_squares_weights, semi_step
+from deepnmf.baselines.semi import (
+    Signed,
+    better,
+    first_codes_of,
+    least_squares_weights,
+    semi_step,
+)
 from deepnmf.core.arrays import (
     Array,
     epsilon,
@@ -107,7 +113,8 @@ class DeepSemiNMF(Layered):
             )  # fmt: skip
             weights.append(state.weights[0])
             H = state.H
-        whole_problem = SignedLayers(X) if link.linear else SignedThrough(X, link)
+        straight = link.linear or len(weights) == 1
+        whole_problem = SignedLayers(X) if straight else SignedThrough(X, link)
         return self._descend(whole_problem, whole_problem.begin(weights, H), watch)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
@@ -139,7 +146,8 @@ class SignedLayers(Signed):
         basis = None
         for layer, found in enumerate(sums):
             W = least_squares_weights(found)
-            weights[layer] = W if basis is None else _solved(basis, W)
+            W = W if basis is None else _solved(basis, W)
+            weights[layer] = better(W, weights[layer], found, basis)
             basis = weights[layer] if basis is None else basis @ weights[layer]
         H, residual = semi_step(state.H, transposed_product(basis, self.X), gram(basis))
         return State(tuple(weights), H, residual, add_up(self.X, H))
@@ -155,7 +163,7 @@ class SignedLayers(Signed):
 def _solved(basis: Array, target: Array) -> Array:
     """Ψ⁺ T, in double precision."""
     xp = namespace(basis)
-    inverse = xp.linalg.pinv(to_double(basis), rtol=epsilon(basis) ** 0.75)
+    inverse = xp.linalg.pinv(to_double(basis), rtol=10 * basis.shape[-1] * epsilon(basis))
     return xp.astype(inverse @ to_double(target), basis.dtype, copy=False)
 
 
@@ -209,5 +217,6 @@ class SignedThrough(Signed):
         """W_1 = X H̃_1⁺, and the sums for H̃_1."""
         first = self._chain(state).codes[0] if first is None else first
         sums = add_up(self.X, first)
-        weights = (least_squares_weights(sums, state.weights[0]), *state.weights[1:])
+        W = better(least_squares_weights(sums), state.weights[0], sums)
+        weights = (W, *state.weights[1:])
         return replace(state, weights=weights, sums=sums)

@@ -84,6 +84,12 @@ class IntegrativeNMF(SeveralSets):
         if names != self.names_:
             raise ValueError(f"transform: data sets {names} given, {self.names_} fitted.")
         bases = [self.components_[name].T for name in names]
+        for name, W, one in zip(names, bases, sets, strict=True):
+            if W.shape[0] != one.shape[0]:
+                raise ValueError(
+                    f"transform: data set {name!r} has {one.shape[0]} features, {W.shape[0]} were "
+                    "fitted."
+                )
         # Convex in (H, V_1, …) together: one least squares problem of their blocks.
         grams = [gram(W) for W in bases]
         crosses = [transposed_product(W, one) for W, one in zip(bases, sets, strict=True)]
@@ -96,7 +102,8 @@ class IntegrativeNMF(SeveralSets):
         blocks = Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * problem.C).F
         return blocks[: self.codes_.shape[1]].T
 
-    def _problem(self, sets: tuple[Array, ...]) -> Integrative:
+    def _problem(self, names: list[Any], sets: tuple[Array, ...]) -> Integrative:
+        del names
         return Integrative(sets[0], sets, number("strength", self.strength))
 
     def _keep(self, state: State) -> None:

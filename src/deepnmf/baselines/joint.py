@@ -28,7 +28,7 @@ from deepnmf.core.arrays import (
     squared_norm,
     transposed_product,
 )
-from deepnmf.core.penalties import Ridge, Zero
+from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, Zero
 from deepnmf.core.solvers import Coordinate
 from deepnmf.core.stage import Descent
 from deepnmf.core.subproblems import codes_problem
@@ -64,7 +64,7 @@ class SeveralSets(BaseEstimator):
     random_state: Any
 
     @abstractmethod
-    def _problem(self, sets: tuple[Array, ...]) -> Any:
+    def _problem(self, names: list[Any], sets: tuple[Array, ...]) -> Any:
         """What is minimised over the factors of these (m_i, n) matrices."""
 
     def fit(self, X: Several, y: Any = None) -> Any:
@@ -78,7 +78,7 @@ class SeveralSets(BaseEstimator):
         W, H = start.factors(_stacked(sets), k, [np.random.default_rng(seed)])
         callback = self.callback
         watch = Watch(None if callback is None else lambda record, _: bool(callback(record)))
-        problem = self._problem(sets)
+        problem = self._problem(names, sets)
         rows = np.cumsum([0, *(one.shape[0] for one in sets)])
         parts = tuple(W[low:high] for low, high in itertools.pairwise(rows))
         state, sweeps, reason = descend(
@@ -131,7 +131,7 @@ class SeveralSets(BaseEstimator):
             )  # fmt: skip
             matrix = canonical(matrix)
             check_entries(matrix, f"{whom} (data set {name!r})")
-            sets.append(matrix.T if self.shared == "samples" else matrix)
+            sets.append(matrix.T if self.shared == "samples" else matrix.T.T)
         across = {one.shape[1] for one in sets}
         if len(across) != 1:
             shapes = {name: matrix.shape for name, matrix in zip(names, given, strict=True)}
@@ -152,7 +152,8 @@ class JointNMF(SeveralSets):
 
     Without β, γ and λ: the joint NMF of Zhang et al. 2012; of one data set, NMF. With them, their
     network-regularised form: features that a network links go to the same part, and a feature goes
-    to few (β must then be > 0, or W would grow without end). Multiplicative updates, that of W_i
+    to few (β must be above λ times the networks' spectral radius, or W would grow without end, and
+    γ > 0, or the sparsity fades). Multiplicative updates, that of W_i
     under networks with a square root; none raises the objective.
 
     Parameters
@@ -205,19 +206,19 @@ class JointNMF(SeveralSets):
         self.callback = callback
         self.random_state = random_state
 
-    def fit(self, X: Several, y: Any = None) -> JointNMF:
-        """Learn from a list or dict of matrices (n_samples_i, n_features_i); y is ignored."""
-        names, sets = self._checked(X)
-        self._links = self._networks(names, sets)
-        return super().fit(X)
-
     def transform(self, X: Any) -> Array:
         """Codes (n_samples, k). Shared samples: from all data sets, or those of a dict. Shared
         features: of any samples with these features, a single matrix."""
         check_is_fitted(self)
         if self.shared == "features":
             _, (matrix,) = self._checked([X])
-            return _codes([self.components_.T], [matrix.T], 0.0).T
+            features = self.components_.shape[1]
+            if matrix.shape[1] != features:
+                raise ValueError(
+                    f"transform: X has {matrix.shape[1]} features, {features} were fitted."
+                )
+            penalty = SquaredL1(float(self.sparsity)) if self.sparsity else Zero()
+            return _codes([self.components_.T], [matrix.T], penalty).T
         names, sets = self._checked(X)
         bases = []
         for name, one in zip(names, sets, strict=True):
@@ -232,22 +233,28 @@ class JointNMF(SeveralSets):
                     "fitted."
                 )
             bases.append(W)
-        return _codes(bases, sets, float(self.ridge)).T
+        return _codes(bases, sets, Ridge(float(self.ridge)) if self.ridge else Zero()).T
 
-    def _problem(self, sets: tuple[Array, ...]) -> Joint:
-        return Joint(
-            _stacked(sets[:1]), sets, number("sparsity", self.sparsity),
-            number("ridge", self.ridge), self._links,
-        )  # fmt: skip
+    def _problem(self, names: list[Any], sets: tuple[Array, ...]) -> Joint:
+        sparsity, ridge = number("sparsity", self.sparsity), number("ridge", self.ridge)
+        if sparsity > 0 and ridge == 0:
+            warn(
+                "sparsity without ridge fades: W shrinks and H grows at the same fit. Set ridge "
+                "> 0 as well.",
+                UserWarning,
+            )
+        return Joint(_stacked(sets[:1]), sets, sparsity, ridge, self._networks(names, sets))
 
     def _networks(self, names: list[Any], sets: tuple[Array, ...]) -> dict[tuple[int, int], Array]:
         """λ A_ij by place, both (i, j) and (j, i)."""
         strength = number("network_strength", self.network_strength)
         found: dict[tuple[int, int], Array] = {}
-        if not self.networks or strength == 0:
+        if not self.networks:
             return found
-        if number("sparsity", self.sparsity) == 0:
-            raise ValueError("networks need sparsity > 0: without it W would grow without end.")
+        if strength == 0:
+            raise ValueError(
+                "networks are given, but network_strength is 0: set it, or leave them."
+            )
         for (one, other), matrix in self.networks.items():
             if one not in names or other not in names:
                 raise ValueError(
@@ -262,8 +269,36 @@ class JointNMF(SeveralSets):
                 raise ValueError(f"networks[{one!r}, {other!r}]: has negative entries.")
             if i == j and abs(A - A.T).sum() > 1e-6 * abs(A).sum():
                 raise ValueError(f"networks[{one!r}, {other!r}]: is not symmetric.")
+            if (i, j) in found:
+                raise ValueError(
+                    f"networks: {one!r} and {other!r} are given twice; give them once."
+                )
             found[i, j], found[j, i] = strength * A, strength * scipy.sparse.csr_array(A.T)
+        size = _spectral_radius(found, [one.shape[0] for one in sets])
+        if size >= number("sparsity", self.sparsity):
+            raise ValueError(
+                f"networks: network_strength times their spectral radius is {size:.3g}, which must "
+                f"be below sparsity={self.sparsity}, or W would grow without end. Lower "
+                "network_strength or raise sparsity."
+            )
         return found
+
+
+def _spectral_radius(links: dict[tuple[int, int], Array], sizes: list[int]) -> float:
+    """ρ of the whole of the networks, all features of all sets."""
+    blocks = [
+        [
+            links.get((i, j), scipy.sparse.csr_array((rows, columns)))
+            for j, columns in enumerate(sizes)
+        ]
+        for i, rows in enumerate(sizes)
+    ]
+    A = scipy.sparse.csr_array(scipy.sparse.block_array(blocks), dtype=np.float64)
+    x = np.ones((A.shape[0], 1))
+    for _ in range(200):
+        x = A @ x + 1e-12
+        x /= x.max()
+    return float(((A @ x) / x).max())
 
 
 def _stacked(sets: Sequence[Array]) -> Array:
@@ -277,11 +312,11 @@ def _stacked(sets: Sequence[Array]) -> Array:
     return np.concatenate(sets)
 
 
-def _codes(bases: Sequence[Array], sets: Sequence[Array], ridge: float) -> Array:
-    """argmin_{H ≥ 0} ½ Σ_i ‖X_i − W_i H‖² + ½ γ‖H‖²."""
+def _codes(bases: Sequence[Array], sets: Sequence[Array], penalty: Penalty) -> Array:
+    """argmin_{H ≥ 0} ½ Σ_i ‖X_i − W_i H‖² + R(H)."""
     A = sum(gram(W) for W in bases)
     C = sum(transposed_product(W, one) for W, one in zip(bases, sets, strict=True))
-    problem = codes_problem(A, C, Ridge(ridge) if ridge else Zero())
+    problem = codes_problem(A, C, penalty)
     return Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * C).F
 
 

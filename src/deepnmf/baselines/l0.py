@@ -126,14 +126,13 @@ def largest(F: Array, count: int) -> Array:
 
 
 def reverse_sparse(problem: Quadratic, H: Array, count: int) -> Array:
-    """From codes H to codes with at most `count` entries > 0 a column."""
-    xp = namespace(H)
-    while True:
-        most = int(xp.max(xp.sum(xp.astype(H > 0, xp.int64), axis=-2)))
-        if most <= count:
-            return H
-        # A quarter of the surplus at a time.
-        H = on_support(problem, largest(H, most - max(1, (most - count) // 4)))
+    """From codes H to codes with at most `count` entries > 0 a column, by the same cuts for every
+    sample, whatever others are beside it."""
+    left = H.shape[-2]
+    while left > count:
+        left -= max(1, (left - count) // 4)
+        H = on_support(problem, largest(H, left))
+    return largest(H, count)
 
 
 @dataclass(frozen=True)

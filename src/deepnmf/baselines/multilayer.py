@@ -98,7 +98,8 @@ class MultilayerNMF(Layered):
             )  # fmt: skip
             weights.append(state.weights[0])
             H = state.H
-        self.code_scale_ = float(np.asarray(link.scale(H)).ravel()[0])
+        R = link.scale(H)
+        self.code_scale_ = R if isinstance(R, float) else float(R[0, 0])
         return Trained(tuple(weights), H, watch.history, sweeps, reason)
 
     def _smoothed(self, weights: Sequence[Array]) -> list[Array]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deepnmf.baselines.base import Callback, SingleLayer, State, multiply
-from deepnmf.core.arrays import Array, at_least, gram, inner, namespace, transposed_product
+from deepnmf.core.arrays import Array, at_least, epsilon, gram, inner, namespace, transposed_product
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
@@ -18,6 +18,8 @@ from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 from deepnmf.settings import number, one_of
 
 LOSSES = ("frobenius", "kullback-leibler")
+CODING = 500
+"""Updates of the codes of new samples under the divergence."""
 
 
 class NsNMF(SingleLayer):
@@ -81,7 +83,10 @@ class NsNMF(SingleLayer):
         return self._descend(problem, problem.begin(W, H), watch)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
-        return nonnegative_least_squares(X, smooth(weights[0], self.theta), Zero())
+        V = smooth(weights[0], self.theta)
+        if self.loss == "frobenius":
+            return nonnegative_least_squares(X, V, Zero())
+        return divergence_codes(X, V)
 
     def _decode(self, weights: Sequence[Array], H: Array) -> Array:
         return smooth(weights[0], self.theta) @ H
@@ -101,6 +106,18 @@ def smooth(W: Array, theta: float) -> Array:
         return W
     average = namespace(W).mean(W, axis=-1, keepdims=True)
     return (1 - theta) * W + theta * average
+
+
+def divergence_codes(X: Array, V: Array) -> Array:
+    """argmin_{H ≥ 0} D(X ‖ V H) by multiplicative updates, every sample from the same start."""
+    xp = namespace(V)
+    tiny = float(xp.finfo(V.dtype).tiny) ** 0.5
+    sums = at_least(xp.sum(V, axis=-2, keepdims=True), tiny).mT
+    # The constant code of the right total.
+    H = xp.sum(X, axis=-2, keepdims=True) / xp.sum(sums, axis=-2, keepdims=True) + 0 * sums
+    for _ in range(CODING):
+        H = H * ((V.mT @ (X / at_least(V @ H, tiny))) / sums)
+    return H
 
 
 @dataclass(frozen=True)
@@ -168,6 +185,10 @@ class SmoothedDivergence(Descent):
         logs = xp.log(xp.where(ratio > 0, ratio, xp.ones_like(ratio)))
         value = xp.sum(self.X * logs - self.X + fitted, dtype=xp.float64)
         return value, 0 * value
+
+    def negligible(self, tol: float) -> Array:
+        """The divergence is as large as X, not as its square."""
+        return max(tol * tol, 10 * epsilon(self.X)) * namespace(self.X).sum(self.X)
 
     def _ratio(self, fitted: Array) -> Array:
         tiny = float(namespace(fitted).finfo(fitted.dtype).tiny) ** 0.5

@@ -12,6 +12,7 @@ from deepnmf.baselines.base import Callback, SingleLayer, State, layer_start, st
 from deepnmf.core.arrays import (
     Array,
     at_least,
+    choose,
     epsilon,
     gram,
     inner,
@@ -89,17 +90,25 @@ def first_codes_of(
     return layer_start(start, fill).factors(size, k, [generator])[1]
 
 
-def least_squares_weights(sums: Sums, before: Array | None = None) -> Array:
-    """W = X Hᵀ(HHᵀ)⁺, solved in double precision; the W before, where rounding of the sums leaves
-    no better one. Directions of HHᵀ that are lost in rounding count as zero: large weights that
-    cancel each other would lose everything else to it too."""
+def least_squares_weights(sums: Sums) -> Array:
+    """W = X Hᵀ(HHᵀ)⁺, solved in double precision, with the rows of H at one scale. Directions of
+    HHᵀ that are lost in the rounding of H count as zero."""
     xp = namespace(sums.Q)
-    W = to_double(sums.Q) @ xp.linalg.pinv(to_double(sums.S), rtol=epsilon(sums.S) ** 0.5)
-    W = xp.astype(W, sums.Q.dtype, copy=False)
-    if before is None:
-        return W
-    new, old = (precise_inner(gram(F), sums.S) / 2 - precise_inner(sums.Q, F) for F in (W, before))
-    return W if bool(new <= old) else before
+    S = to_double(sums.S)
+    norms = xp.sqrt(xp.linalg.diagonal(S))
+    scale = 1 / xp.where(norms > 0, norms, xp.ones_like(norms))[..., None, :]
+    rtol = 10 * S.shape[-1] * epsilon(sums.S)
+    W = (to_double(sums.Q) * scale) @ xp.linalg.pinv(scale * S * scale.mT, rtol=rtol) * scale
+    return xp.astype(W, sums.Q.dtype, copy=False)
+
+
+def better(new: Array, old: Array, sums: Sums, basis: Array | None = None) -> Array:
+    """Of two W the one with the smaller ½‖X − ΨWH‖²: rounding can leave the new one behind."""
+    values = []
+    for W in (new, old):
+        F = W if basis is None else basis @ W
+        values.append(precise_inner(gram(F), sums.S) / 2 - precise_inner(sums.Q, F))
+    return choose((values[0] <= values[1])[..., None, None], new, old)
 
 
 def semi_step(H: Array, A: Array, B: Array) -> tuple[Array, Array]:
@@ -121,11 +130,12 @@ class Signed(Descent):
         return State((least_squares_weights(sums),), H, inner(H, 0 * H), sums)
 
     def sweep(self, state: State) -> State:
-        """The codes, then the weights, which so are always the best for the codes."""
+        """The codes, then the weights, which so are the best for the codes."""
         (W,) = state.weights
         H, residual = semi_step(state.H, transposed_product(W, self.X), gram(W))
         sums = add_up(self.X, H)
-        return State((least_squares_weights(sums, W),), H, residual, sums)
+        W = better(least_squares_weights(sums), W, sums)
+        return State((W,), H, residual, sums)
 
     def objective(self, state: State) -> tuple[Array, Array]:
         """½‖X − WH‖²."""

@@ -72,8 +72,9 @@ class SparseNMF(SingleLayer):
         return super()._sizes()
 
     def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
-        largest = X.data if is_sparse(X) else X
-        eta = float(namespace(largest).max(largest)) ** 2 if self.eta is None else float(self.eta)
+        values = X.data if is_sparse(X) else X
+        largest = float(namespace(values).max(values)) if values.shape[0] else 0.0
+        eta = largest**2 if self.eta is None else float(self.eta)
         self.eta_ = eta
         W, H = self._first(X, generator)
         left = self.side == "left"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,8 @@ class UpPropagationNMF(Layered):
 
         W_l ← W_l ∘ (N_{l−1} ∘ φ′(A_l))H̃_lᵀ / (M_{l−1} ∘ φ′(A_l))H̃_lᵀ,    H_L ← H_L ∘ N_L / M_L.
 
-    Linear models never rise; through a link nothing is guaranteed (nor is it by the authors), and
-    the fit ends where the objective first rises by more than rounding.
+    The objective of linear models never rises. Through a link the authors guarantee nothing: a
+    sweep that would raise it is not taken, and the fit has come to its end.
 
     Parameters
     ----------
@@ -70,10 +70,14 @@ class UpPropagationNMF(Layered):
         return part("link", self.link, LINKS, Link)
 
     def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
-        link, data, weights, H = self._link(), X, [], X
+        link, data, H = self._link(), X, X
+        weights: list[Array] = []
         # Random factors, each layer at the scale of what it is to reproduce.
         for layer, size in enumerate(self._sizes()):
-            data = link.project(H / link.scale(H)) if layer else X
+            if layer:
+                R = link.scale(H)
+                weights[-1] = weights[-1] * R
+                data = link.project(H / R)
             W, H = Random().factors(data, size, [generator])
             weights.append(W)
         problem = UpPropagation(X, link)
@@ -97,7 +101,14 @@ class UpPropagation(Descent):
         return State(tuple(weights), H, inner(H, 0 * H))
 
     def sweep(self, state: State) -> State:
-        """H_L, then W_L … W_1, each with the factors as they are by then."""
+        """H_L, then W_L … W_1; through a link only if that does not raise the objective."""
+        moved = self._moved(state)
+        if self.link.linear or state.sums is None:
+            return moved
+        rose = self.objective(moved)[0] > self.objective(state)[0]
+        return replace(state, residual=moved.residual) if bool(rose) else moved
+
+    def _moved(self, state: State) -> State:
         depth, residual = len(state.weights), 0 * state.residual
         W = state.weights[0]
         P = transposed_product(W, self.X)

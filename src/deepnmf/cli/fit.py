@@ -88,7 +88,7 @@ def fit(
     target = check_writable(output)
 
     dataset = inputs.load_data(data)
-    X = inputs.prepare(dataset.X, normalize, dtype)
+    X = inputs.prepare(dataset.X, normalize, dtype, bool(getattr(estimator, "signed", False)))
     sweeps = _sweeps(estimator)
     began = time.perf_counter()
     with progress(sweeps) as callback:

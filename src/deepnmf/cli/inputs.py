@@ -28,13 +28,14 @@ def load_data(data: str) -> Any:
         ) from None
 
 
-def prepare(X: Any, normalize: str, dtype: str) -> Any:
-    """The samples as the model sees them: in that precision, scaled to unit norm if asked."""
+def prepare(X: Any, normalize: str, dtype: str, signed: bool = False) -> Any:
+    """The samples as the model sees them: in that precision, scaled to unit norm if asked; entries
+    < 0 only if `signed`."""
     from sklearn.preprocessing import normalize as to_unit_norm
 
     from deepnmf.inputs import canonical, check_entries
 
-    check_entries(X, "deepnmf")
+    check_entries(X, "deepnmf", signed)
     X = canonical(X.astype(dtype))
     return to_unit_norm(X, norm="l2", copy=False) if normalize == "l2" else X
 
@@ -54,7 +55,8 @@ def prepare_for(stored: Any, dataset: Any) -> Any:
                 )
             X = X[:, [place[name] for name in names]]
     dtype = str(stored.model.weights_[0].dtype)
-    return prepare(X, stored.notes.get("normalize", "none"), dtype)
+    signed = bool(getattr(stored.model, "signed", False))
+    return prepare(X, stored.notes.get("normalize", "none"), dtype, signed)
 
 
 def load_labels(dataset: Any, labels: str | None) -> Any:

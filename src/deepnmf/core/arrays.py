@@ -333,6 +333,8 @@ def _sparse_product(X: Array, D: Array) -> Array:
     """X D for sparse X and dense D, by the rows of X."""
     from deepnmf.core.kernels import gather_product
 
+    if X.shape[1] != D.shape[0]:  # the kernel would read past the end
+        raise ValueError(f"a product of shapes {X.shape} and {D.shape}: they do not fit.")
     if X.dtype not in (np.float32, np.float64) or X.format not in ("csr", "csc"):
         return X @ D
     X = X if X.format == "csr" else _by_rows(X)
