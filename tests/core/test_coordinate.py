@@ -140,6 +140,20 @@ def test_coordinate_and_nesterov_agree_on_where_the_end_is(model, first, low_ran
     assert gained == pytest.approx(end, rel=5e-3)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("model", DEEP, ids=named)
+def test_coordinate_and_nesterov_meet_on_real_data(model, digits):
+    X = digits[:600].T
+    settings = plan(model, (24, 10), scaling="fixed", max_iter=1, pretrain_iter=50, tol=0)
+    begun = train(X, replace(settings, solver=Nesterov()), rng_list(0))
+    settings = replace(settings, start=Given(begun.weights, begun.H.T))
+    ends = [
+        train(X, replace(settings, solver=solver, max_iter=sweeps), rng_list(0)).history[-1]
+        for solver, sweeps in ((Nesterov(), 3000), (Coordinate(), 1000))
+    ]
+    assert ends[1]["objective"] == pytest.approx(ends[0]["objective"], rel=5e-3)
+
+
 @pytest.mark.parametrize("scaling", ["paper", "fixed"])
 @pytest.mark.parametrize("model", DEEP, ids=named)
 def test_single_precision_ends_where_double_does(model, scaling, digits):

@@ -49,17 +49,18 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def progress(total: int, show: bool | None = None) -> Iterator[Callable[[dict[str, Any]], bool]]:
     """A callback for a fit that moves a bar, on a terminal; nothing is shown in a pipe."""
     with steps(show) as move:
-        done = 0
+        done, what, note = 0, "start", ""
 
         def advance(record: dict[str, Any]) -> bool:
-            nonlocal done
-            done += 1
+            nonlocal done, what, note
             layer = "" if record["layer"] is None else f" {record['layer']}"
-            move(f"{record['stage']}{layer}", done, total, f"objective {record['objective']:.4g}")
+            done, what = done + 1, f"{record['stage']}{layer}"
+            note = f"objective {record['objective']:.4g}"
+            move(what, done, total, note)
             return False
 
         yield advance
-        move("done", total, total, "")
+        move(what, total, total, note)
 
 
 @contextlib.contextmanager
