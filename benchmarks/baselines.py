@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
@@ -26,11 +27,11 @@ from sklearn.preprocessing import normalize
 from deepnmf import pgnmf
 from deepnmf.baselines import DeepSemiNMF, GraphNMF, NsNMF, SparseNMF
 from deepnmf.baselines.ns import smooth
-from deepnmf.core.starts import Given
+from deepnmf.core.starts import Given, Random
 from deepnmf.data import load_digits, load_pie
 from deepnmf.evaluation import cluster_scores, nmi
 
-K, BETA, ETA, THETA = 12, 0.01, 1.0, 0.5
+RANKS, BETA, ETA, THETA = (4, 12), 0.01, 1.0, 0.5
 
 
 def divergence(X: np.ndarray, fitted: np.ndarray) -> float:
@@ -50,47 +51,62 @@ def sparse_objective(X: np.ndarray, W: np.ndarray, H: np.ndarray, side: str) -> 
 
 
 def against_others() -> None:
-    X = load_digits().X.astype(float)
-    X = X / X.max()
-    rng = np.random.default_rng(0)
-    W, Z = rng.random((X.shape[1], K)) + 0.01, rng.random((X.shape[0], K)) + 0.01
-    start = {"start": Given([W], Z), "random_state": 0}
-    print("| method | ours | other | ours/other | other is |\n| --- | --- | --- | --- | --- |")
     try:
         import nmf_rs
     except ImportError:
+        nmf_rs = None
         print(
-            "| nsNMF, SNMF | – | – | – | nmf-rs is not installed: use `make bench`'s environment |"
+            "nmf-rs is not installed, so nsNMF and SNMF are left out: `make bench` installs it.\n"
         )
-    else:
-        given = {"W0": W.copy(), "H0": Z.T.copy()}
-        other = nmf_rs.nmf(X.T.copy(), K, "nsNMF", theta=THETA, max_iter=500, **given)
-        ours = NsNMF(K, theta=THETA, loss="kullback-leibler", max_iter=500, tol=0, **start).fit(X)
-        row(
-            "nsNMF",
-            divergence(X.T, smooth(ours.weights_[0], THETA) @ ours.codes_.T),
-            divergence(X.T, smooth(np.asarray(other.W), THETA) @ np.asarray(other.H)),
-            "nmf-rs, 500 iterations",
+    X = load_digits().X.astype(float)
+    X = X / X.max()
+    print("| method | k | ours | other | ours/other | ours from the other's end | other is |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for k in RANKS:
+        W, H = Random().factors(X.T, k, [np.random.default_rng(0)])
+        if nmf_rs is not None:
+            with_nmf_rs(nmf_rs, X, W, H)
+        other = NMF(k, init="custom", max_iter=5000, tol=1e-8)
+        Z = other.fit_transform(X, W=H.T.copy(), H=W.T.copy())
+        ours, further = (
+            pgnmf(k, start=Given([parts], codes)).fit(X).reconstruction_err_ ** 2 / 2
+            for parts, codes in ((W, H.T), (other.components_.T, Z))
         )
-        for side, name in (("right", "snmf/r"), ("left", "snmf/l")):
-            other = nmf_rs.nmf(
-                X.T.copy(), K, name, sparsity=BETA, smoothness=ETA, max_iter=500, **given
-            )
-            ours = SparseNMF(K, side=side, beta=BETA, eta=ETA, max_iter=500, tol=0, **start).fit(X)
-            row(
-                name,
-                sparse_objective(X.T, ours.weights_[0], ours.codes_.T, side),
-                sparse_objective(X.T, np.asarray(other.W), np.asarray(other.H), side),
-                "nmf-rs, 500 iterations",
-            )
-    long = NMF(K, init="custom", max_iter=5000, tol=1e-8)
-    long.fit(X, W=Z.copy(), H=W.T.copy())
-    ours = pgnmf(K, start=Given([W], Z)).fit(X)
-    row("PgNMF", ours.reconstruction_err_**2 / 2, long.reconstruction_err_**2 / 2, "scikit-learn")
+        row("PgNMF", k, ours, other.reconstruction_err_**2 / 2, further, "scikit-learn run long")
 
 
-def row(name: str, ours: float, other: float, what: str) -> None:
-    print(f"| {name} | {ours:.4f} | {other:.4f} | {ours / other:.4f} | {what} |", flush=True)
+def with_nmf_rs(nmf_rs: Any, X: np.ndarray, W: np.ndarray, H: np.ndarray) -> None:
+    """nsNMF and SNMF, 500 iterations each."""
+    k = W.shape[1]
+    given = {"W0": W.copy(), "H0": H.copy(), "max_iter": 500}
+    few = {"max_iter": 500, "tol": 0, "random_state": 0}
+    other = nmf_rs.nmf(X.T.copy(), k, "nsNMF", theta=THETA, **given)
+    end = np.asarray(other.W), np.asarray(other.H)
+    ours, further = (
+        NsNMF(k, theta=THETA, loss="kullback-leibler", start=Given([parts], codes.T), **few)
+        .fit(X)
+        .history_[-1]["objective"]
+        for parts, codes in ((W, H), end)
+    )
+    row("nsNMF", k, ours, divergence(X.T, smooth(end[0], THETA) @ end[1]), further, "nmf-rs")
+    for side, name in (("right", "snmf/r"), ("left", "snmf/l")):
+        other = nmf_rs.nmf(X.T.copy(), k, name, sparsity=BETA, smoothness=ETA, **given)
+        end = np.asarray(other.W), np.asarray(other.H)
+        ours, further = (
+            SparseNMF(k, side=side, beta=BETA, eta=ETA, start=Given([parts], codes.T), **few)
+            .fit(X)
+            .history_[-1]["objective"]
+            for parts, codes in ((W, H), end)
+        )
+        row(name, k, ours, sparse_objective(X.T, *end, side), further, "nmf-rs")
+
+
+def row(name: str, k: int, ours: float, other: float, further: float, what: str) -> None:
+    print(
+        f"| {name} | {k} | {ours:.2f} | {other:.2f} | {ours / other:.4f} | {further / other:.4f} "
+        f"| {what} |",
+        flush=True,
+    )
 
 
 def on_pie() -> None:
