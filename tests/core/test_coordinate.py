@@ -142,7 +142,8 @@ def test_coordinate_and_nesterov_agree_on_where_the_end_is(model, first, low_ran
 
 @pytest.mark.long
 @pytest.mark.parametrize("model", DEEP, ids=named)
-def test_coordinate_and_nesterov_meet_on_real_data(model, digits):
+def test_coordinate_ends_no_higher_than_nesterov_on_real_data(model, digits):
+    """Run long from the same start. (It may end lower, in another minimum.)"""
     X = digits[:600].T
     settings = plan(model, (24, 10), scaling="fixed", max_iter=1, pretrain_iter=50, tol=0)
     begun = train(X, replace(settings, solver=Nesterov()), rng_list(0))
@@ -151,7 +152,7 @@ def test_coordinate_and_nesterov_meet_on_real_data(model, digits):
         train(X, replace(settings, solver=solver, max_iter=sweeps), rng_list(0)).history[-1]
         for solver, sweeps in ((Nesterov(), 3000), (Coordinate(), 1000))
     ]
-    assert ends[1]["objective"] == pytest.approx(ends[0]["objective"], rel=5e-3)
+    assert ends[1]["objective"] <= ends[0]["objective"] * (1 + 5e-3)
 
 
 @pytest.mark.parametrize("scaling", ["paper", "fixed"])
