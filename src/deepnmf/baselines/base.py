@@ -18,7 +18,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.advice import status, warn
-from deepnmf.core.arrays import Array, at_least, eye, inner, namespace, to_device
+from deepnmf.core.arrays import Array, at_least, eye, gram, inner, namespace, to_device
+from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.samples import Sums
 from deepnmf.core.stage import Descent
 from deepnmf.core.starts import Given, Start
@@ -59,6 +60,22 @@ def stationarity(F: Array, gradient: Array) -> Array:
     xp = namespace(F)
     g = xp.where(F > 0, gradient, xp.minimum(gradient, 0 * gradient))
     return inner(F, F) * inner(g, g)
+
+
+@dataclass(frozen=True)
+class LeastSquares(Descent):
+    """½‖X − Ψ H‖², from the sums of a state."""
+
+    def basis(self, state: State) -> Array:
+        """Ψ: what the codes are multiplied with."""
+        return state.weights[0]
+
+    def objective(self, state: State) -> tuple[Array, Array]:
+        """½‖X − Ψ H‖²."""
+        assert state.sums is not None
+        basis = self.basis(state)
+        fit = fit_of_sums(self.half_norm, basis, gram(basis), *state.sums)
+        return fit, 0 * fit
 
 
 class Baseline(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):

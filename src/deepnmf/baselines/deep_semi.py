@@ -26,7 +26,7 @@ from deepnmf.core.arrays import (
     transposed_product,
 )
 from deepnmf.core.chain import Chain
-from deepnmf.core.linear import fit_of_sums, product
+from deepnmf.core.linear import product
 from deepnmf.core.links import Link, Root
 from deepnmf.core.nonlinear import STEPS
 from deepnmf.core.penalties import Zero
@@ -152,12 +152,9 @@ class SignedLayers(Signed):
         H, residual = semi_step(state.H, transposed_product(basis, self.X), gram(basis))
         return State(tuple(weights), H, residual, add_up(self.X, H))
 
-    def objective(self, state: State) -> tuple[Array, Array]:
-        """½‖X − Ψ_L H_L‖²."""
-        assert state.sums is not None
-        basis = product(state.weights)
-        fit = fit_of_sums(self.half_norm, basis, gram(basis), state.sums.S, state.sums.Q)
-        return fit, 0 * fit
+    def basis(self, state: State) -> Array:
+        """Ψ_L."""
+        return product(state.weights)
 
 
 def _solved(basis: Array, target: Array) -> Array:
@@ -200,13 +197,6 @@ class SignedThrough(Signed):
             memories=tuple(memories),
         )
         return self._with_first(moved, chain.codes[0])
-
-    def objective(self, state: State) -> tuple[Array, Array]:
-        """½‖X − X̂‖²."""
-        assert state.sums is not None
-        W = state.weights[0]
-        fit = fit_of_sums(self.half_norm, W, gram(W), state.sums.S, state.sums.Q)
-        return fit, 0 * fit
 
     def _chain(self, state: State) -> Chain:
         W = state.weights[0]

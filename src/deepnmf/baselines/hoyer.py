@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.baselines.base import Callback, SingleLayer, State
+from deepnmf.baselines.base import Callback, LeastSquares, SingleLayer, State
 from deepnmf.core.arrays import (
     Array,
     at_least,
@@ -19,12 +19,10 @@ from deepnmf.core.arrays import (
     positive,
     transposed_product,
 )
-from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
 from deepnmf.core.solvers import Auto
 from deepnmf.core.solvers.base import per_run
-from deepnmf.core.stage import Descent
 from deepnmf.core.subproblems import Quadratic, codes_problem, weights_problem
 from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 from deepnmf.settings import number
@@ -154,7 +152,7 @@ def sparse_steps(problem: Quadratic, F: Array, wanted: float, steps: int) -> tup
 
 
 @dataclass(frozen=True)
-class Constrained(Descent):
+class Constrained(LeastSquares):
     """½‖X − WH‖² over factors of given sparseness."""
 
     sparseness_W: float | None
@@ -177,13 +175,6 @@ class Constrained(Descent):
         moved, memories[1], found = _update(problem, W, self.sparseness_W, memories[1])
         residual = residual + found * inner(W, W)
         return State((moved,), H, residual, sums, tuple(memories))
-
-    def objective(self, state: State) -> tuple[Array, Array]:
-        """½‖X − WH‖²."""
-        assert state.sums is not None
-        (W,) = state.weights
-        fit = fit_of_sums(self.half_norm, W, gram(W), state.sums.S, state.sums.Q)
-        return fit, 0 * fit
 
 
 def _update(

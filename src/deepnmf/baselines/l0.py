@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.baselines.base import Callback, SingleLayer, State
+from deepnmf.baselines.base import Callback, LeastSquares, SingleLayer, State
 from deepnmf.core.arrays import (
     Array,
     choose,
@@ -19,12 +19,10 @@ from deepnmf.core.arrays import (
     positive,
     transposed_product,
 )
-from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
 from deepnmf.core.solvers import Auto, Nesterov
 from deepnmf.core.solvers.base import per_run
-from deepnmf.core.stage import Descent
 from deepnmf.core.subproblems import Quadratic, codes_problem, weights_problem
 from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 from deepnmf.settings import whole
@@ -136,7 +134,7 @@ def reverse_sparse(problem: Quadratic, H: Array, count: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Bounded(Descent):
+class Bounded(LeastSquares):
     """½‖X − WH‖² over factors with few entries > 0."""
 
     nonzeros_H: int | None
@@ -169,13 +167,6 @@ class Bounded(Descent):
             moved = on_support(problem, moved)
         residual = residual + found * inner(W, W)
         return State((moved,), H, residual, sums, tuple(memories))
-
-    def objective(self, state: State) -> tuple[Array, Array]:
-        """½‖X − WH‖²."""
-        assert state.sums is not None
-        (W,) = state.weights
-        fit = fit_of_sums(self.half_norm, W, gram(W), state.sums.S, state.sums.Q)
-        return fit, 0 * fit
 
     def _coded(self, problem: Quadratic, H: Array) -> tuple[Array, Array]:
         """The better of the old support and a new one, sample by sample."""

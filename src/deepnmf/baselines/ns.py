@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.baselines.base import Callback, SingleLayer, State, multiply
+from deepnmf.baselines.base import Callback, LeastSquares, SingleLayer, State, multiply
 from deepnmf.core.arrays import Array, at_least, epsilon, gram, inner, namespace, transposed_product
-from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
 from deepnmf.core.stage import Descent
@@ -121,7 +120,7 @@ def divergence_codes(X: Array, V: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Smoothed(Descent):
+class Smoothed(LeastSquares):
     """½‖X − W S H‖² by multiplicative updates; with θ = 0 those of Lee and Seung."""
 
     theta: float = 0.0
@@ -142,12 +141,9 @@ class Smoothed(Descent):
         W, found = multiply(W, smooth(sums.Q, self.theta), W @ S)
         return State((W,), H, residual + found, sums)
 
-    def objective(self, state: State) -> tuple[Array, Array]:
-        """½‖X − W S H‖²."""
-        assert state.sums is not None
-        V = smooth(state.weights[0], self.theta)
-        fit = fit_of_sums(self.half_norm, V, gram(V), state.sums.S, state.sums.Q)
-        return fit, 0 * fit
+    def basis(self, state: State) -> Array:
+        """W S."""
+        return smooth(state.weights[0], self.theta)
 
     def _codes(self, H: Array, above: Array, below: Array) -> tuple[Array, Array]:
         """Numerator and denominator of the codes' update."""

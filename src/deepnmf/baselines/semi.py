@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.baselines.base import Callback, SingleLayer, State, layer_start, stationarity
+from deepnmf.baselines.base import (
+    Callback,
+    LeastSquares,
+    SingleLayer,
+    State,
+    layer_start,
+    stationarity,
+)
 from deepnmf.core.arrays import (
     Array,
     at_least,
@@ -23,10 +30,8 @@ from deepnmf.core.arrays import (
     to_double,
     transposed_product,
 )
-from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import Sums, add_up
-from deepnmf.core.stage import Descent
 from deepnmf.core.starts import Given
 from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 
@@ -121,7 +126,7 @@ def semi_step(H: Array, A: Array, B: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Signed(Descent):
+class Signed(LeastSquares):
     """½‖X − WH‖² over W of any sign and H ≥ 0."""
 
     def begin(self, H: Array) -> State:
@@ -136,13 +141,6 @@ class Signed(Descent):
         sums = add_up(self.X, H)
         W = better(least_squares_weights(sums), W, sums)
         return State((W,), H, residual, sums)
-
-    def objective(self, state: State) -> tuple[Array, Array]:
-        """½‖X − WH‖²."""
-        assert state.sums is not None
-        (W,) = state.weights
-        fit = fit_of_sums(self.half_norm, W, gram(W), state.sums.S, state.sums.Q)
-        return fit, 0 * fit
 
     def dead(self, state: State) -> Array:
         """Rows of H without an entry > 0."""

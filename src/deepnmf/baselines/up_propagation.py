@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.baselines.base import Callback, Layered, State, multiply
+from deepnmf.baselines.base import Callback, Layered, LeastSquares, State, multiply
 from deepnmf.core.arrays import Array, gram, inner, transposed_product
 from deepnmf.core.chain import Chain
-from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Zero
 from deepnmf.core.revival import count_dead
 from deepnmf.core.samples import add_up
-from deepnmf.core.stage import Descent
 from deepnmf.core.starts import Random
 from deepnmf.core.training import Trained, Watch, decode, encode_through
 from deepnmf.settings import LINKS, part
@@ -91,7 +89,7 @@ class UpPropagationNMF(Layered):
 
 
 @dataclass(frozen=True)
-class UpPropagation(Descent):
+class UpPropagation(LeastSquares):
     """½‖X − X̂‖², every factor by a multiplicative update."""
 
     link: Link
@@ -128,13 +126,6 @@ class UpPropagation(Descent):
         sums = add_up(self.X, chain.codes[0])
         W, found = multiply(chain.weights[0], sums.Q, chain.weights[0] @ sums.S)
         return State((W, *chain.weights[1:]), H, residual + found, sums)
-
-    def objective(self, state: State) -> tuple[Array, Array]:
-        """½‖X − X̂‖²."""
-        assert state.sums is not None
-        W = state.weights[0]
-        fit = fit_of_sums(self.half_norm, W, gram(W), state.sums.S, state.sums.Q)
-        return fit, 0 * fit
 
     def dead(self, state: State) -> Array:
         """Units of all layers that reach nothing, or that nothing reaches."""
