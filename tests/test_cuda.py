@@ -7,12 +7,11 @@ import pytest
 from sklearn.base import clone
 
 import deepnmf
-from deepnmf import stacks
+from deepnmf import baselines, stacks
 from deepnmf.core.penalties import SquaredL1, Zero
 from deepnmf.core.solvers import Nesterov
 from deepnmf.core.subproblems import codes_problem
 from deepnmf.evaluation import cluster_scores_many
-from deepnmf.settings import plan_of
 from tests.core.test_subproblems import SHAPES, placed, problems
 from tests.tables import DEEP, LINKS, PENALTIES, named
 
@@ -119,11 +118,29 @@ def test_fit_many_equals_separate_fits(link, digits):
     assert isinstance(arrays[0].components_, np.ndarray)
 
 
+@pytest.mark.parametrize("name", ["SemiNMF", "DeepSemiNMF", "NsNMF", "MultilayerNMF", "HoyerNMF"])
+def test_fit_many_of_baselines_equals_separate_fits(name, digits):
+    X = torch.from_numpy(digits.astype("float32")).cuda()
+    sets = [X[:1200], X[597:]]
+    model = getattr(baselines, name)(max_iter=20, tol=0)
+    models = deepnmf.fit_many(sets, model, seeds=2)
+    codes = deepnmf.transform_many(models, sets)
+    for run, one in enumerate(models):
+        alone = clone(model).set_params(random_state=run % 2).fit(sets[run // 2])
+        end = alone.history_[-1]["objective"]
+        assert one.history_[-1]["objective"] == pytest.approx(end, rel=1e-3)
+        error = torch.linalg.norm(sets[run // 2] - one.inverse_transform(codes[run]))
+        other = torch.linalg.norm(
+            sets[run // 2] - alone.inverse_transform(alone.transform(sets[run // 2]))
+        )
+        assert float(error) == pytest.approx(float(other), rel=1e-2)
+
+
 def test_a_stack_is_split_to_fit_the_card(digits, monkeypatch):
     X = torch.from_numpy(digits.astype("float32")).cuda()
     model = deepnmf.sdnmf_l((20, 8), max_iter=5, pretrain_iter=5, tol=0)
     whole = deepnmf.fit_many(X, model, seeds=5)
-    one_run = stacks._bytes_per_run(plan_of(model), X)
+    one_run = stacks._bytes_per_run(model, X)
     monkeypatch.setattr(stacks, "free_on_card", lambda: int(2.6 * one_run))
     parts = deepnmf.fit_many(X, model, seeds=5)
     for one, other in zip(whole, parts, strict=True):

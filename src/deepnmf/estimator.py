@@ -22,7 +22,7 @@ from deepnmf.core.arrays import Array, eye, namespace, to_device
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Penalty, TopLayer
 from deepnmf.core.solvers import Solver
-from deepnmf.core.starts import Given, Start
+from deepnmf.core.starts import Generators, Given, Start
 from deepnmf.core.training import (
     Plan,
     Record,
@@ -212,6 +212,48 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         _warn_of_dead_units(plan, trained)
         if self.project_codes:
             _warn_of_clipped_codes(plan, H / self.code_scale_)
+
+    def check(self) -> Plan:
+        """The plan of a fit; what cannot work is refused, with what to do instead."""
+        return plan_of(self)
+
+    def _checked(self, X: Any, *, fitting: bool) -> Array:
+        return check_data(self, X, fitting=fitting)
+
+    def _footprint(self) -> tuple[tuple[int, ...], int]:
+        plan = plan_of(self)
+        return plan.sizes, 10 if plan.link.linear else 20
+
+    def _fit_stack(
+        self,
+        data: Array,
+        generators: Generators,
+        models: Sequence[Sequence[Any]],
+        sets: Sequence[Array],
+    ) -> None:
+        plan = plan_of(self)
+        refusal = plan.solver.refusal(data)
+        if refusal:
+            raise ValueError(refusal)
+        trained = train(data, plan, generators)
+        errors = squared_error(data, trained.weights, plan.link, trained.H).tolist()
+        bases = basis_of(trained.weights, plan.link)
+        for place, one in zip(np.ndindex(trained.sweeps.shape), trained.runs(), strict=True):
+            row, column = place
+            basis = bases[place]
+            if is_tensor(sets[row]):  # a model of its own, not a view of the stack
+                one.weights, basis = tuple(W.clone() for W in one.weights), basis.clone()
+            models[row][column]._keep(sets[row], plan, one, errors[row][column], basis)
+
+    def _encode_stack(
+        self, X: Array, weights: Sequence[Array], models: Sequence[Sequence[Any]], layer: int
+    ) -> Array:
+        plan = self._fitted_plan()
+        H = encode(X, weights, plan, layer)
+        if self.project_codes and layer == len(plan.sizes):
+            scales = np.asarray([[one.code_scale_ for one in row] for row in models])
+            H = plan.link.project(H / to_device(scales[..., None, None], H))
+        return H
 
     def transform(self, X: Any, layer: int | None = None) -> Array:
         """The codes of X at the top, or at layer 1 … L.

@@ -3,41 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 
 from deepnmf.core.arrays import Array, namespace, repeated, to_device
-from deepnmf.core.training import Plan, basis_of, encode, squared_error, train
-from deepnmf.estimator import DeepNMF
-from deepnmf.inputs import check_data, free_on_card, is_tensor, on_card, to_compute, to_home
-from deepnmf.settings import plan_of, whole
+from deepnmf.core.starts import Generators
+from deepnmf.inputs import free_on_card, on_card, to_compute, to_home
+from deepnmf.settings import whole
 
 
-def fit_many(X: Any, model: DeepNMF, seeds: int | Sequence[int] = 10) -> list[DeepNMF]:
+class Stackable(Protocol):
+    """A model whose fits can be one stack: `DeepNMF`, and the baselines that say so."""
+
+    callback: Any
+    weights_: list[Array]
+
+    def check(self) -> Any: ...
+    def set_params(self, **parameters: Any) -> Any: ...
+    def fit(self, X: Any, y: Any = None) -> Any: ...
+    def transform(self, X: Any, layer: int | None = None) -> Array: ...
+    def _layer(self, layer: int | None) -> int: ...
+    def _generator(self) -> np.random.Generator: ...
+    def _checked(self, X: Any, *, fitting: bool) -> Array: ...
+    def _footprint(self) -> tuple[tuple[int, ...], int]:
+        """The sizes of the layers, and how many arrays as large as the widest codes a run keeps."""
+
+    def _fit_stack(
+        self, data: Array, generators: Generators, models: Rows, sets: Sequence[Array]
+    ) -> None:
+        """Train `data`, a stack of these sets, and keep every run in its model."""
+
+    def _encode_stack(self, X: Array, weights: Sequence[Array], models: Rows, layer: int) -> Array:
+        """Codes (sets, models, k, n) at a layer, for weights of the same stack."""
+
+
+Model = TypeVar("Model", bound=Stackable)
+Rows = Sequence[Sequence[Any]]
+"""Models by set."""
+
+
+def stackable(model: Any) -> bool:
+    """Whether `fit_many` can make one stack of this model's fits."""
+    return hasattr(model, "_fit_stack") and getattr(model, "stacks", True)
+
+
+def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Model]:
     """Fit copies of a model, one per seed, and per training set where X is a stack of them.
 
     Parameters
     ----------
     X : array (n_samples, n_features), or a stack of training sets (n_sets, n_samples, n_features)
         A stack may also be a list of arrays of equal shape.
-    model : DeepNMF
+    model : DeepNMF, or an estimator of `deepnmf.baselines`
         What to fit; it is left as it is.
     seeds : int or sequence of int, default=10
         `random_state` of each fit; a number n stands for 0 … n − 1.
 
     Returns
     -------
-    models : list of DeepNMF, fitted: all seeds of the first training set, then of the second, …
+    models : list of fitted models: all seeds of the first training set, then of the second, …
 
     On a CUDA device (tensors that live there, or the model's `device`) the fits are one stack, in
-    parts that fit the card's memory, and each ends as it would by itself, up to rounding. On a CPU
-    they are done one after the other.
+    parts that fit the card's memory, and each ends as it would by itself, up to rounding. On a CPU,
+    and for the baselines that cannot be stacked, they are done one after the other.
     """
-    plan = plan_of(model)
+    model.check()
     sets, numbers = _sets(X), _seeds(seeds)
-    if not on_card(sets[0], model.device):
+    if not (stackable(model) and on_card(sets[0], _device(model))):
         return [
             clone(model).set_params(random_state=seed).fit(data)
             for data in sets
@@ -50,14 +84,13 @@ def fit_many(X: Any, model: DeepNMF, seeds: int | Sequence[int] = 10) -> list[De
         )
     fitted = [[clone(model).set_params(random_state=seed) for seed in numbers] for _ in sets]
     checked = [_checked(models, data) for models, data in zip(fitted, sets, strict=True)]
-    each = _bytes_per_run(plan, checked[0])
-    at_once = max(1, int(0.8 * free_on_card() / each))
+    at_once = max(1, int(0.8 * free_on_card() / _bytes_per_run(model, checked[0])))
     for some_sets, some_seeds in _blocks(len(sets), len(numbers), at_once):
-        _fit_stack([models[some_seeds] for models in fitted[some_sets]], checked[some_sets], plan)
+        _fit_stack([models[some_seeds] for models in fitted[some_sets]], checked[some_sets])
     return [one for models in fitted for one in models]
 
 
-def transform_many(models: Sequence[DeepNMF], X: Any, layer: int | None = None) -> Array:
+def transform_many(models: Sequence[Stackable], X: Any, layer: int | None = None) -> Array:
     """Codes (n_models, n_samples, k) of X by every one of these fitted models, of one kind.
 
     X is (n_samples, n_features) for all models, or a stack (n_sets, n_samples, n_features) with as
@@ -72,68 +105,53 @@ def transform_many(models: Sequence[DeepNMF], X: Any, layer: int | None = None) 
         )
     rows = [models[index * each : (index + 1) * each] for index in range(len(sets))]
     first = models[0]
-    if not on_card(sets[0], first.device):
+    if not (stackable(first) and on_card(sets[0], _device(first))):
         codes = [
             one.transform(data, layer) for row, data in zip(rows, sets, strict=True) for one in row
         ]
         return namespace(codes[0]).stack(codes)
-    plan, layer = first._fitted_plan(), first._layer(layer)
-    checked = [
-        check_data(row[0], data, fitting=False) for row, data in zip(rows, sets, strict=True)
-    ]
+    layer = first._layer(layer)
+    checked = [row[0]._checked(data, fitting=False) for row, data in zip(rows, sets, strict=True)]
     blocks = []
-    at_once = max(1, int(0.8 * free_on_card() / _bytes_per_run(plan, checked[0])))
+    at_once = max(1, int(0.8 * free_on_card() / _bytes_per_run(first, checked[0])))
     for some_sets, some_models in _blocks(len(sets), each, at_once):
         data = _stacked(
-            [to_compute(one, first.device) for one in checked[some_sets]],
+            [to_compute(one, _device(first)) for one in checked[some_sets]],
             rows[some_sets][0][some_models],
         )
         chosen = [row[some_models] for row in rows[some_sets]]
+        stack = namespace(data).stack
         weights = [
-            namespace(data).stack(
-                [
-                    namespace(data).stack([to_device(one.weights_[level], data) for one in row])
-                    for row in chosen
-                ]
-            )
-            for level in range(len(plan.sizes))
+            stack([stack([to_device(one.weights_[level], data) for one in row]) for row in chosen])
+            for level in range(layer)
         ]
-        H = encode(data, weights, plan, layer)
-        if first.project_codes and layer == len(plan.sizes):
-            scales = [[one.code_scale_ for one in row] for row in chosen]
-            H = plan.link.project(H / to_device(np.asarray(scales)[..., None, None], H))
+        H = first._encode_stack(data, weights, chosen, layer)
         blocks.append(to_home(H.mT.reshape(-1, H.shape[-1], H.shape[-2]), sets[0]))
     return namespace(blocks[0]).concat(blocks)
 
 
-def _stacked(tensors: list[Array], models: Sequence[DeepNMF]) -> Array:
+def _device(model: Any) -> str | None:
+    """Where a model is told to compute; baselines compute where X lives."""
+    return getattr(model, "device", None)
+
+
+def _stacked(tensors: list[Array], models: Sequence[Any]) -> Array:
     """Data of several sets as the core sees it, (sets, models, m, n)."""
     return repeated(namespace(tensors[0]).stack([one.T for one in tensors]), len(models))
 
 
-def _fit_stack(fitted: list[list[DeepNMF]], sets: list[Array], plan: Plan) -> None:
+def _fit_stack(fitted: Rows, sets: list[Array]) -> None:
     """Fit models[set][seed] as one stack of shape (sets, seeds)."""
-    device = fitted[0][0].device
-    data = _stacked([to_compute(one, device) for one in sets], fitted[0])
-    refusal = plan.solver.refusal(data)
-    if refusal:
-        raise ValueError(refusal)
+    first = fitted[0][0]
+    data = _stacked([to_compute(one, _device(first)) for one in sets], fitted[0])
     # The same seed means the same numbers for every training set.
     generators = [one._generator() for one in fitted[0]] * len(fitted)
-    trained = train(data, plan, generators)
-    errors = squared_error(data, trained.weights, plan.link, trained.H).tolist()
-    bases = basis_of(trained.weights, plan.link)
-    for place, one in zip(np.ndindex(trained.sweeps.shape), trained.runs(), strict=True):
-        X, model = sets[place[0]], fitted[place[0]][place[1]]
-        if is_tensor(X):  # a model of its own, not a view of the stack
-            one.weights = tuple(W.clone() for W in one.weights)
-        basis = bases[place].clone() if is_tensor(X) else bases[place]
-        model._keep(X, plan, one, errors[place[0]][place[1]], basis)
+    first._fit_stack(data, generators, fitted, sets)
 
 
-def _checked(models: list[DeepNMF], X: Any) -> Array:
+def _checked(models: list[Any], X: Any) -> Array:
     """A training set, checked once; every model learns the names and number of its features."""
-    data = check_data(models[0], X, fitting=True)
+    data = models[0]._checked(X, fitting=True)
     for one in models[1:]:
         one.n_features_in_ = models[0].n_features_in_
         if hasattr(models[0], "feature_names_in_"):
@@ -165,12 +183,12 @@ def _seeds(seeds: Any) -> list[int]:
     return [whole("seeds", seed, least=0) for seed in numbers]
 
 
-def _bytes_per_run(plan: Plan, X: Array) -> int:
+def _bytes_per_run(model: Stackable, X: Array) -> int:
     """Memory that one run of a stack takes at its peak, generously: factors as large as those of
     the widest layer, with what a step keeps beside them."""
     n, m = X.shape
-    widest = max(plan.sizes)
-    copies = 10 if plan.link.linear else 20
+    sizes, copies = model._footprint()
+    widest = max(sizes)
     entries = copies * widest * n + 10 * max(m, widest) * widest
     return int(entries * (8 if "64" in str(X.dtype) else 4))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +18,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.advice import status, warn
-from deepnmf.core.arrays import Array, at_least, eye, gram, inner, namespace, to_device
+from deepnmf.core.arrays import (
+    Array,
+    at_least,
+    choose,
+    eye,
+    gram,
+    inner,
+    namespace,
+    spread,
+    to_device,
+)
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.samples import Sums
-from deepnmf.core.stage import Descent
-from deepnmf.core.starts import Given, Start
+from deepnmf.core.stage import Descent, choose_each
+from deepnmf.core.starts import Generators, Given, Start
 from deepnmf.core.training import Record, Trained, Watch, descend
 from deepnmf.inputs import check_data, is_tensor
 from deepnmf.settings import layer_sizes, number, start_of, whole
@@ -47,6 +57,15 @@ class State:
     def used(self) -> Array:
         """Which rows of H have an entry > 0."""
         return namespace(self.H).max(self.H, axis=-1) > 0
+
+    def kept(self, active: Array, before: State) -> State:
+        """This state for the runs that go on, `before` for those that have stopped."""
+        keep = active[..., None, None]
+        sums = self.sums
+        if sums is not None and before.sums is not None:
+            sums = Sums(*choose_each(keep, sums, before.sums))
+        weights = choose_each(keep, self.weights, before.weights)
+        return replace(self, weights=weights, H=choose(keep, self.H, before.H), sums=sums)
 
 
 def multiply(F: Array, above: Array, below: Array) -> tuple[Array, Array]:
@@ -73,8 +92,10 @@ class LeastSquares(Descent):
     def objective(self, state: State) -> tuple[Array, Array]:
         """½‖X − Ψ H‖²."""
         assert state.sums is not None
+        S, Q = state.sums
         basis = self.basis(state)
-        fit = fit_of_sums(self.half_norm, basis, gram(basis), *state.sums)
+        square = gram(namespace(basis).astype(basis, S.dtype, copy=False))
+        fit = fit_of_sums(self.half_norm, basis, square, S, Q)
         return fit, 0 * fit
 
 
@@ -93,6 +114,8 @@ class Baseline(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     signed: ClassVar[bool] = False
     """Whether X may have entries < 0."""
     takes_sparse: ClassVar[bool] = True
+    stacks: ClassVar[bool] = False
+    """Whether runs can be fitted as one stack."""
     max_iter: int
     tol: float
     callback: Callback | None
@@ -103,8 +126,8 @@ class Baseline(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """(k_1, …, k_L), checked; with every other parameter."""
 
     @abstractmethod
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
-        """Fit X (m, n)."""
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+        """Fit X (m, n); a method that `stacks`, X (…, m, n), with a generator per run."""
 
     @abstractmethod
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
@@ -196,34 +219,67 @@ class Baseline(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         self.check()
         X = self._checked(X, fitting=True)
         data = X.T
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         callback = self.callback
         report = None if callback is None else lambda record, _: bool(callback(record))
-        trained = self._train(data, np.random.default_rng(seed), Watch(report))
+        trained = self._train(data, [self._generator()], Watch(report))
+        self._keep(trained, self._squared_error(data, trained))
+        return data
+
+    def _generator(self) -> np.random.Generator:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
+
+    def _keep(self, trained: Trained, error: Any) -> None:
+        """Set the fitted attributes; `error` is ‖X − X̂‖²."""
         self.weights_ = list(trained.weights)
         self.codes_ = trained.H.T
         self.components_ = self.basis()
         self.history_ = trained.history
-        self.reconstruction_err_ = self._error(data, trained)
+        self.reconstruction_err_ = float(error) ** 0.5
         self.n_iter_ = trained.sweeps
         self.status_, warning = status(trained, self.tol, self.max_iter)
         if warning:
             warn(self.status_, ConvergenceWarning)
-        return data
 
-    def _error(self, X: Array, trained: Trained) -> float:
-        """‖X − X̂‖_F, by blocks of samples where X is sparse."""
-        weights, H = self._fitted(trained)
-        total, width = 0.0, max(1, int(1e7) // X.shape[0])
-        for low in range(0, X.shape[1], width):
-            part = X[:, low : low + width] - self._decode(weights, H[:, low : low + width])
+    def _footprint(self) -> tuple[tuple[int, ...], int]:
+        return self._sizes(), 20
+
+    def _fit_stack(
+        self,
+        data: Array,
+        generators: Generators,
+        models: Sequence[Sequence[Any]],
+        sets: Sequence[Array],
+    ) -> None:
+        del sets
+        data = spread(data)
+        trained = self._train(data, generators, Watch(None))
+        errors = self._squared_error(data, trained)
+        for place, one in zip(np.ndindex(trained.sweeps.shape), trained.runs(), strict=True):
+            # A model of its own, not a view of the stack.
+            one.weights, one.H = tuple(W.clone() for W in one.weights), one.H.clone()
+            models[place[0]][place[1]]._keep(one, errors[place])
+
+    def _encode_stack(
+        self, X: Array, weights: Sequence[Array], models: Sequence[Sequence[Any]], layer: int
+    ) -> Array:
+        del models, layer
+        return self._encode(spread(X), weights)
+
+    def _squared_error(self, X: Array, trained: Trained) -> Array:
+        """‖X − X̂‖² per run, by blocks of samples."""
+        total: Any = 0.0
+        width = max(1, int(1e7) // X.shape[-2])
+        for low in range(0, X.shape[-1], width):
+            fitted = self._fitted(trained.weights, trained.H[..., low : low + width])
+            part = X[..., low : low + width] - fitted
             part = part if is_tensor(part) else np.asarray(part)
-            total += float(inner(part, part))
-        return total**0.5
+            total = total + inner(part, part)
+        return total
 
-    def _fitted(self, trained: Trained) -> tuple[Sequence[Array], Array]:
-        """Weights and codes as `_decode` wants them."""
-        return trained.weights, trained.H
+    def _fitted(self, weights: Sequence[Array], H: Array) -> Array:
+        """X̂ for codes as training has them."""
+        return self._decode(weights, H)
 
     def _descend(self, problem: Descent, state: State, watch: Watch) -> Trained:
         """The core's loop over the sweeps of a method."""
@@ -251,11 +307,11 @@ class SingleLayer(Baseline):
         start_of(self.start, self.fill)
         return (whole("n_components", self.n_components, least=1),)
 
-    def _first(self, X: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+    def _first(self, X: Array, generators: Generators) -> tuple[Array, Array]:
         """The W and H that training begins with."""
         start = start_of(self.start, self.fill)
         if not isinstance(start, Given):
-            return start.factors(X, self._sizes()[0], [generator])
+            return start.factors(X, self._sizes()[0], generators)
         if start.codes is None or len(start.weights) != 1:
             raise ValueError("start: give one W and the codes, Given([W], codes).")
         W, H = to_device(start.weights[0], X), to_device(start.codes, X).T

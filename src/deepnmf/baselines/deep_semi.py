@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from deepnmf.baselines.base import Callback, Layered, State, layer_start
 from deepnmf.baselines.semi import (
     Signed,
     better,
     first_codes_of,
     least_squares_weights,
+    precise_sums,
     semi_step,
+    solved,
 )
 from deepnmf.core.arrays import (
     Array,
     epsilon,
     gram,
     inner,
-    namespace,
     to_double,
     transposed_product,
 )
@@ -30,9 +29,10 @@ from deepnmf.core.linear import product
 from deepnmf.core.links import Link, Root
 from deepnmf.core.nonlinear import STEPS
 from deepnmf.core.penalties import Zero
-from deepnmf.core.samples import Sums, add_up
+from deepnmf.core.samples import Sums
 from deepnmf.core.solvers.base import per_run
 from deepnmf.core.solvers.line_search import Variable, step
+from deepnmf.core.starts import Generators
 from deepnmf.core.training import Trained, Watch, decode, descend, encode_through
 from deepnmf.settings import LINKS, part, whole
 
@@ -59,6 +59,7 @@ class DeepSemiNMF(Layered):
     """
 
     signed = True
+    stacks = True
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class DeepSemiNMF(Layered):
     def _link(self) -> Link:
         return part("link", self.link, LINKS, Link)
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         link, H = self._link(), X
         weights: list[Array] = []
         for layer, size in enumerate(self._sizes(), 1):
@@ -105,7 +106,7 @@ class DeepSemiNMF(Layered):
                 R = link.scale(H)
                 weights[-1] = weights[-1] * R
                 data = link.project(H / R)
-            codes = first_codes_of(data, size, generator, self.start, self.fill)
+            codes = first_codes_of(data, size, generators, self.start, self.fill)
             problem = Signed(data)
             state, _, _ = descend(
                 problem, problem.begin(codes), self.tol, self.pretrain_iter, watch,
@@ -130,7 +131,7 @@ class SignedLayers(Signed):
 
     def begin(self, weights: Sequence[Array], H: Array) -> State:  # type: ignore[override]
         """The factors that pre-training left."""
-        return State(tuple(weights), H, inner(H, 0 * H), add_up(self.X, H))
+        return State(tuple(weights), H, inner(H, 0 * H), precise_sums(self.X, H))
 
     def sweep(self, state: State) -> State:
         """W_1 … W_L, each the best with the others as they are, then the codes.
@@ -142,26 +143,24 @@ class SignedLayers(Signed):
         sums = [state.sums]
         for W in reversed(weights[1:]):
             S, Q = sums[0]
-            sums.insert(0, Sums(W @ S @ W.mT, Q @ W.mT))
+            double = to_double(W)
+            sums.insert(0, Sums(double @ S @ double.mT, Q @ W.mT))
         basis = None
         for layer, found in enumerate(sums):
-            W = least_squares_weights(found)
-            W = W if basis is None else _solved(basis, W)
-            weights[layer] = better(W, weights[layer], found, basis)
+            W = weights[layer]
+            if basis is None:
+                best = least_squares_weights(found, W)
+            else:  # Ψ⁺ X H̃⁺
+                target = basis.mT @ least_squares_weights(found, basis @ W)
+                best = solved(gram(basis), target.mT, W.mT, epsilon(W)).mT
+            weights[layer] = better(best, W, found, basis)
             basis = weights[layer] if basis is None else basis @ weights[layer]
         H, residual = semi_step(state.H, transposed_product(basis, self.X), gram(basis))
-        return State(tuple(weights), H, residual, add_up(self.X, H))
+        return State(tuple(weights), H, residual, precise_sums(self.X, H))
 
     def basis(self, state: State) -> Array:
         """Ψ_L."""
         return product(state.weights)
-
-
-def _solved(basis: Array, target: Array) -> Array:
-    """Ψ⁺ T, in double precision."""
-    xp = namespace(basis)
-    inverse = xp.linalg.pinv(to_double(basis), rtol=10 * basis.shape[-1] * epsilon(basis))
-    return xp.astype(inverse @ to_double(target), basis.dtype, copy=False)
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,9 @@ class SignedThrough(Signed):
     def _with_first(self, state: State, first: Array | None) -> State:
         """W_1 = X H̃_1⁺, and the sums for H̃_1."""
         first = self._chain(state).codes[0] if first is None else first
-        sums = add_up(self.X, first)
-        W = better(least_squares_weights(sums), state.weights[0], sums)
+        sums = precise_sums(self.X, first)
+        before = state.weights[0]
+        best = least_squares_weights(sums, before, caution=before.shape[-1])
+        W = better(best, before, sums)
         weights = (W, *state.weights[1:])
         return replace(state, weights=weights, sums=sums)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import scipy.sparse
 from sklearn.neighbors import kneighbors_graph
 
@@ -14,6 +13,7 @@ from deepnmf.baselines.base import Callback, SingleLayer, State
 from deepnmf.baselines.ns import Smoothed
 from deepnmf.core.arrays import Array, column_dots, draw, inner, namespace, to_device
 from deepnmf.core.penalties import Zero
+from deepnmf.core.starts import Generators
 from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 from deepnmf.inputs import is_tensor
 from deepnmf.settings import number, whole
@@ -78,15 +78,15 @@ class GraphNMF(SingleLayer):
         whole("neighbors", self.neighbors, least=1)
         return super()._sizes()
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         A = self._graph(X)
         if self.start == "random":
             (k,), (m, n) = self._sizes(), X.shape
-            W, H = (draw("uniform", shape, [generator], X) for shape in ((m, k), (k, n)))
+            W, H = (draw("uniform", shape, generators, X) for shape in ((m, k), (k, n)))
             norms = namespace(W).sqrt(column_dots(W, W))
             W, H = W / norms, norms.mT * H
         else:
-            W, H = self._first(X, generator)
+            W, H = self._first(X, generators)
         problem = OnGraph(X, 0.0, A, float(self.strength))
         return self._descend(problem, problem.begin(W, H), watch)
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from deepnmf.baselines.base import Callback, LeastSquares, SingleLayer, State
 from deepnmf.core.arrays import (
     Array,
@@ -23,6 +21,7 @@ from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
 from deepnmf.core.solvers import Auto
 from deepnmf.core.solvers.base import per_run
+from deepnmf.core.starts import Generators
 from deepnmf.core.subproblems import Quadratic, codes_problem, weights_problem
 from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 from deepnmf.settings import number
@@ -84,8 +83,8 @@ class HoyerNMF(SingleLayer):
                 raise ValueError(f"{name}: {given!r} must be None, or between 0 and 1, both out.")
         return super()._sizes()
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
-        W, H = self._first(X, generator)
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+        W, H = self._first(X, generators)
         problem = Constrained(X, self.sparseness_W, self.sparseness_H)
         return self._descend(problem, problem.begin(W, H), watch)
 

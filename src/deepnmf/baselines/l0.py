@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from deepnmf.baselines.base import Callback, LeastSquares, SingleLayer, State
 from deepnmf.core.arrays import (
     Array,
@@ -23,6 +21,7 @@ from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
 from deepnmf.core.solvers import Auto, Nesterov
 from deepnmf.core.solvers.base import per_run
+from deepnmf.core.starts import Generators
 from deepnmf.core.subproblems import Quadratic, codes_problem, weights_problem
 from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 from deepnmf.settings import whole
@@ -80,8 +79,8 @@ class L0NMF(SingleLayer):
                 whole(name, getattr(self, name), least=1)
         return super()._sizes()
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
-        W, H = self._first(X, generator)
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+        W, H = self._first(X, generators)
         problem = Bounded(X, self.nonzeros_H, self.nonzeros_W)
         return self._descend(problem, problem.begin(W, H), watch)
 

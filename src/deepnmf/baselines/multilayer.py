@@ -9,9 +9,10 @@ import numpy as np
 
 from deepnmf.baselines.base import Callback, Layered, layer_start
 from deepnmf.baselines.ns import Smoothed, smooth, smoothness
-from deepnmf.core.arrays import Array
+from deepnmf.core.arrays import Array, spread, to_device
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Zero
+from deepnmf.core.starts import Generators
 from deepnmf.core.training import Trained, Watch, decode, descend, nonnegative_least_squares
 from deepnmf.settings import LINKS, part
 
@@ -34,6 +35,8 @@ class MultilayerNMF(Layered):
 
     Reference: H. A. Song, S.-Y. Lee, Hierarchical representation using NMF, ICONIP 2013.
     """
+
+    stacks = True
 
     def __init__(
         self,
@@ -79,10 +82,12 @@ class MultilayerNMF(Layered):
     def _link(self) -> Link:
         return part("link", self.link, LINKS, Link)
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         start, link, sizes = layer_start(self.start, self.fill), self._link(), self._sizes()
         weights: list[Array] = []
-        H, sweeps, reason = X, 0, "limit"
+        H: Array = X
+        sweeps: Any = 0
+        reason: Any = "limit"
         for layer, (size, theta) in enumerate(zip(sizes, self._thetas(len(sizes)), strict=True), 1):
             data = H
             if layer > 1:
@@ -90,7 +95,7 @@ class MultilayerNMF(Layered):
                 weights[-1] = weights[-1] * R
                 data = link.project(H / R)
             problem = Smoothed(data, theta)
-            begun = problem.begin(*start.factors(data, size, [generator]))
+            begun = problem.begin(*start.factors(data, size, generators))
             last = layer == len(sizes)
             state, sweeps, reason = descend(
                 problem, begun, self.tol, self.max_iter, watch,
@@ -98,29 +103,45 @@ class MultilayerNMF(Layered):
             )  # fmt: skip
             weights.append(state.weights[0])
             H = state.H
-        R = link.scale(H)
-        self.code_scale_ = R if isinstance(R, float) else float(R[0, 0])
         return Trained(tuple(weights), H, watch.history, sweeps, reason)
+
+    def _keep(self, trained: Trained, error: Any) -> None:
+        R = self._link().scale(trained.H)
+        self.code_scale_ = R if isinstance(R, float) else float(R[0, 0])
+        super()._keep(trained, error)
+
+    def _encode_stack(
+        self, X: Array, weights: Sequence[Array], models: Sequence[Sequence[Any]], layer: int
+    ) -> Array:
+        H = self._coded(spread(X), weights)
+        if not self.project_codes or layer < len(self._sizes()):
+            return H
+        scales = np.asarray([[one.code_scale_ for one in row] for row in models])
+        return self._link().project(H / to_device(scales[..., None, None], H))
 
     def _smoothed(self, weights: Sequence[Array]) -> list[Array]:
         thetas = self._thetas(len(self._sizes()))
         return [smooth(W, theta) for W, theta in zip(weights, thetas, strict=False)]
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
+        H = self._coded(X, weights)
+        last = len(weights) == len(self._sizes())
+        return self._projected(H) if self.project_codes and last else H
+
+    def _coded(self, X: Array, weights: Sequence[Array]) -> Array:
+        """H_l, not g(H_l)."""
         link, H = self._link(), X
         for below, V in enumerate(self._smoothed(weights)):
             H = nonnegative_least_squares(link.project(H) if below else X, V, Zero())
-        last = len(weights) == len(self._sizes())
-        return self._projected(H) if self.project_codes and last else H
+        return H
 
     def _decode(self, weights: Sequence[Array], H: Array) -> Array:
         if self.project_codes and len(weights) == len(self._sizes()):
             H = self._link().decode(H) * self.code_scale_
         return decode(self._smoothed(weights), self._link(), H)
 
-    def _fitted(self, trained: Trained) -> tuple[Sequence[Array], Array]:
-        H = trained.H
-        return trained.weights, self._projected(H) if self.project_codes else H
+    def _fitted(self, weights: Sequence[Array], H: Array) -> Array:
+        return decode(self._smoothed(weights), self._link(), H)
 
     def _projected(self, H: Array) -> Array:
         return self._link().project(H / self.code_scale_)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from deepnmf.baselines.base import Callback, LeastSquares, SingleLayer, State, multiply
 from deepnmf.core.arrays import Array, at_least, epsilon, gram, inner, namespace, transposed_product
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
 from deepnmf.core.stage import Descent
+from deepnmf.core.starts import Generators
 from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 from deepnmf.settings import number, one_of
 
@@ -41,6 +40,8 @@ class NsNMF(SingleLayer):
 
     Reference: A. Pascual-Montano et al., Nonsmooth nonnegative matrix factorization, TPAMI 2006.
     """
+
+    stacks = True
 
     def __init__(
         self,
@@ -75,8 +76,8 @@ class NsNMF(SingleLayer):
         """The divergence needs X̂ whole."""
         return bool(self.loss == "frobenius")
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
-        W, H = self._first(X, generator)
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+        W, H = self._first(X, generators)
         kind = Smoothed if self.loss == "frobenius" else SmoothedDivergence
         problem = kind(X, smoothness(self.theta))
         return self._descend(problem, problem.begin(W, H), watch)
@@ -179,12 +180,12 @@ class SmoothedDivergence(Descent):
         fitted = smooth(state.weights[0], self.theta) @ state.H
         ratio = self._ratio(fitted)
         logs = xp.log(xp.where(ratio > 0, ratio, xp.ones_like(ratio)))
-        value = xp.sum(self.X * logs - self.X + fitted, dtype=xp.float64)
+        value = xp.sum(self.X * logs - self.X + fitted, axis=(-2, -1), dtype=xp.float64)
         return value, 0 * value
 
     def negligible(self, tol: float) -> Array:
         """The divergence is as large as X, not as its square."""
-        return max(tol * tol, 10 * epsilon(self.X)) * namespace(self.X).sum(self.X)
+        return max(tol * tol, 10 * epsilon(self.X)) * namespace(self.X).sum(self.X, axis=(-2, -1))
 
     def _ratio(self, fitted: Array) -> Array:
         tiny = float(namespace(fitted).finfo(fitted.dtype).tiny) ** 0.5

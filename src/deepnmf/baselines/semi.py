@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from deepnmf.baselines.base import (
     Callback,
     LeastSquares,
@@ -21,18 +19,20 @@ from deepnmf.core.arrays import (
     at_least,
     choose,
     epsilon,
+    eye,
     gram,
     inner,
     is_sparse,
     namespace,
     positive,
     precise_inner,
+    product_transposed,
     to_double,
     transposed_product,
 )
 from deepnmf.core.penalties import Zero
-from deepnmf.core.samples import Sums, add_up
-from deepnmf.core.starts import Given
+from deepnmf.core.samples import Sums
+from deepnmf.core.starts import Generators, Given
 from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
 
 
@@ -54,6 +54,7 @@ class SemiNMF(SingleLayer):
     """
 
     signed = True
+    stacks = True
 
     def __init__(
         self,
@@ -74,12 +75,12 @@ class SemiNMF(SingleLayer):
         self.callback = callback
         self.random_state = random_state
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         start = self.start
         if isinstance(start, Given):
-            _, H = self._first(X, generator)
+            _, H = self._first(X, generators)
         else:
-            H = first_codes_of(X, self._sizes()[0], generator, start, self.fill)
+            H = first_codes_of(X, self._sizes()[0], generators, start, self.fill)
         problem = Signed(X)
         return self._descend(problem, problem.begin(H), watch)
 
@@ -87,32 +88,56 @@ class SemiNMF(SingleLayer):
         return nonnegative_least_squares(X, weights[0], Zero())
 
 
-def first_codes_of(
-    X: Array, k: int, generator: np.random.Generator, start: Any, fill: Any
-) -> Array:
+def first_codes_of(X: Array, k: int, generators: Generators, start: Any, fill: Any) -> Array:
     """H ≥ 0 for an X of any sign: the codes that a start finds for |X|; the signs are W's."""
     size = abs(X) if is_sparse(X) else namespace(X).abs(X)
-    return layer_start(start, fill).factors(size, k, [generator])[1]
+    return layer_start(start, fill).factors(size, k, generators)[1]
 
 
-def least_squares_weights(sums: Sums) -> Array:
-    """W = X Hᵀ(HHᵀ)⁺, solved in double precision, with the rows of H at one scale. Directions of
-    HHᵀ that are lost in the rounding of H count as zero."""
-    xp = namespace(sums.Q)
-    S = to_double(sums.S)
-    norms = xp.sqrt(xp.linalg.diagonal(S))
-    scale = 1 / xp.where(norms > 0, norms, xp.ones_like(norms))[..., None, :]
-    rtol = 10 * S.shape[-1] * epsilon(sums.S)
-    W = (to_double(sums.Q) * scale) @ xp.linalg.pinv(scale * S * scale.mT, rtol=rtol) * scale
-    return xp.astype(W, sums.Q.dtype, copy=False)
+def least_squares_weights(sums: Sums, before: Array | None = None, caution: float = 1.0) -> Array:
+    """W = X Hᵀ(HHᵀ)⁻¹, or, where HHᵀ has no inverse, a best W near the one before.
+
+    The more caution, the smaller W: for what comes after it and would round too much.
+    """
+    return solved(sums.S, sums.Q, before, caution * epsilon(sums.Q))
+
+
+def precise_sums(X: Array, H: Array) -> Sums:
+    """The sums for given codes, HHᵀ in double precision: weights of any sign cancel, and its
+    rounding would be multiplied by their squares."""
+    return Sums(gram(to_double(H).mT), product_transposed(X, H))
+
+
+REFINEMENTS = 3
+
+
+def solved(S: Array, Q: Array, before: Array | None, rounding: float) -> Array:
+    """W with W S = Q for S positive semidefinite, in double precision.
+
+    With the rows of S at one scale, W ← W + (Q − WS)(S + δI)⁻¹ a few times: a step to the minimum
+    of ½⟨WᵀW, S⟩ − ⟨W, Q⟩ + ½δ‖W − W_before‖², so none raises that objective. δ is what rounding
+    makes of S; where S is smaller, W stays as it was.
+    """
+    xp = namespace(Q)
+    double = to_double(S)
+    norms = xp.sqrt(xp.linalg.diagonal(double))
+    norms = xp.where(norms > 0, norms, xp.ones_like(norms))[..., None, :]
+    scaled = double / norms / norms.mT
+    target = to_double(Q) / norms
+    W = 0 * target if before is None else to_double(before) * norms
+    size = S.shape[-1]
+    inverse = xp.linalg.inv(scaled + 10 * size * rounding * eye(size, scaled))
+    for _ in range(REFINEMENTS):
+        W = W + (target - W @ scaled) @ inverse
+    return xp.astype(W / norms, Q.dtype, copy=False)
 
 
 def better(new: Array, old: Array, sums: Sums, basis: Array | None = None) -> Array:
     """Of two W the one with the smaller ½‖X − ΨWH‖²: rounding can leave the new one behind."""
     values = []
     for W in (new, old):
-        F = W if basis is None else basis @ W
-        values.append(precise_inner(gram(F), sums.S) / 2 - precise_inner(sums.Q, F))
+        F = to_double(W if basis is None else basis @ W)
+        values.append(precise_inner(gram(F), sums.S) / 2 - precise_inner(to_double(sums.Q), F))
     return choose((values[0] <= values[1])[..., None, None], new, old)
 
 
@@ -131,18 +156,18 @@ class Signed(LeastSquares):
 
     def begin(self, H: Array) -> State:
         """Codes, and the weights that fit them best."""
-        sums = add_up(self.X, H)
+        sums = precise_sums(self.X, H)
         return State((least_squares_weights(sums),), H, inner(H, 0 * H), sums)
 
     def sweep(self, state: State) -> State:
         """The codes, then the weights, which so are the best for the codes."""
         (W,) = state.weights
         H, residual = semi_step(state.H, transposed_product(W, self.X), gram(W))
-        sums = add_up(self.X, H)
-        W = better(least_squares_weights(sums), W, sums)
+        sums = precise_sums(self.X, H)
+        W = better(least_squares_weights(sums, W), W, sums)
         return State((W,), H, residual, sums)
 
     def dead(self, state: State) -> Array:
         """Rows of H without an entry > 0."""
         xp = namespace(state.H)
-        return xp.sum(xp.astype(~state.used, xp.int64))
+        return xp.sum(xp.astype(~state.used, xp.int64), axis=-1)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from deepnmf.baselines.base import Callback, SingleLayer
 from deepnmf.core.arrays import Array, is_sparse, namespace
 from deepnmf.core.penalties import Penalty, Ridge, SquaredL1
-from deepnmf.core.starts import Given
+from deepnmf.core.starts import Generators, Given
 from deepnmf.core.training import Plan, Trained, Watch, nonnegative_least_squares, train
 from deepnmf.settings import number, one_of
 
@@ -71,12 +69,12 @@ class SparseNMF(SingleLayer):
             number("eta", self.eta)
         return super()._sizes()
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         values = X.data if is_sparse(X) else X
         largest = float(namespace(values).max(values)) if values.shape[0] else 0.0
         eta = largest**2 if self.eta is None else float(self.eta)
         self.eta_ = eta
-        W, H = self._first(X, generator)
+        W, H = self._first(X, generators)
         left = self.side == "left"
         data, start = (X.T, Given([H.T], W)) if left else (X, Given([W], H.T))
         plan = Plan(
@@ -87,7 +85,7 @@ class SparseNMF(SingleLayer):
             max_iter=self.max_iter,
             tol=self.tol,
         )
-        trained = train(data, plan, [generator], watch.report)
+        trained = train(data, plan, generators, watch.report)
         if left:
             trained.weights, trained.H = (trained.H.T,), trained.weights[0].T
         return trained

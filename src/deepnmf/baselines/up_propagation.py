@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from deepnmf.baselines.base import Callback, Layered, LeastSquares, State, multiply
 from deepnmf.core.arrays import Array, gram, inner, transposed_product
 from deepnmf.core.chain import Chain
@@ -15,7 +13,7 @@ from deepnmf.core.links import Link
 from deepnmf.core.penalties import Zero
 from deepnmf.core.revival import count_dead
 from deepnmf.core.samples import add_up
-from deepnmf.core.starts import Random
+from deepnmf.core.starts import Generators, Random
 from deepnmf.core.training import Trained, Watch, decode, encode_through
 from deepnmf.settings import LINKS, part
 
@@ -67,7 +65,7 @@ class UpPropagationNMF(Layered):
     def _link(self) -> Link:
         return part("link", self.link, LINKS, Link)
 
-    def _train(self, X: Array, generator: np.random.Generator, watch: Watch) -> Trained:
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         link, data, H = self._link(), X, X
         weights: list[Array] = []
         # Random factors, each layer at the scale of what it is to reproduce.
@@ -76,7 +74,7 @@ class UpPropagationNMF(Layered):
                 R = link.scale(H)
                 weights[-1] = weights[-1] * R
                 data = link.project(H / R)
-            W, H = Random().factors(data, size, [generator])
+            W, H = Random().factors(data, size, generators)
             weights.append(W)
         problem = UpPropagation(X, link)
         return self._descend(problem, problem.begin(weights, H), watch)

@@ -14,14 +14,13 @@ from sklearn.preprocessing import normalize as to_unit_norm
 
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
-from deepnmf.estimator import DeepNMF
 from deepnmf.evaluation.clustering import scores_each
 from deepnmf.evaluation.many import scores_each_many
 from deepnmf.experiments.design import Experiment, Fit, Scoring
 from deepnmf.experiments.rows import Rows
 from deepnmf.inputs import on_card
 from deepnmf.settings import LINKS
-from deepnmf.stacks import fit_many, transform_many
+from deepnmf.stacks import fit_many, stackable, transform_many
 from deepnmf.version import __version__
 
 Report = Callable[[str, int, int], None]
@@ -53,10 +52,10 @@ def run(
             if (fit.key, fold, seed) not in rows.done
         ]
         model = fit.estimator
-        stackable = isinstance(model, DeepNMF) and on_card(X, device)
+        card = on_card(X, device)
         if "device" in model.get_params():
             model.set_params(device=device)
-        work = _stacked if stackable and len(wanted) > 1 else _one_by_one
+        work = _stacked if card and stackable(model) and len(wanted) > 1 else _one_by_one
         for fold, seed, found in work(experiment, fit, model, X, y, folds, wanted):
             rows.append(_rows(experiment, fit, fold, seed, found))
             if report is not None:
