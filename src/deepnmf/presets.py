@@ -63,7 +63,7 @@ def nenmf(
     _one_layer("nenmf", layer_sizes)
     parts: dict[str, Any] = {
         "start": "random",
-        "solver": Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True),
+        "solver": Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True, joint=True),
     }
     return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **_with_own(parts, settings))
 
@@ -73,7 +73,10 @@ def pgnmf(
 ) -> DeepNMF:
     """PgNMF (Lin): one layer, no penalty, a random start, projected gradient."""
     _one_layer("pgnmf", layer_sizes)
-    parts: dict[str, Any] = {"start": "random", "solver": ProjectedGradient(max_steps=1000)}
+    parts: dict[str, Any] = {
+        "start": "random",
+        "solver": ProjectedGradient(max_steps=1000, joint=True),
+    }
     return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **_with_own(parts, settings))
 
 

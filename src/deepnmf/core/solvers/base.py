@@ -52,3 +52,11 @@ def per_run(problem_values: Array) -> Array:
     """Sum over the problems of a run: (…, 1, n) or (…, 1, 1) to (…), in double precision."""
     xp = namespace(problem_values)
     return xp.sum(problem_values, axis=(-2, -1), dtype=xp.float64)
+
+
+def still_open(size: Array, goal: Array, joint: bool) -> Array:
+    """Which problems have not reached their goal: each by itself, or all of a run together, when
+    the sum of its sizes is above the sum of its goals."""
+    if not joint:
+        return size > goal
+    return (per_run(size) > per_run(goal))[..., None, None] & (size == size)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepnmf.core.arrays import Array, fused_kernels, namespace
-from deepnmf.core.solvers.base import Outcome, Solver, per_run
+from deepnmf.core.solvers.base import Outcome, Solver, per_run, still_open
 from deepnmf.core.subproblems import Quadratic
 
 
@@ -22,7 +22,9 @@ class Nesterov(Solver):
     With `tol` = 0 every update takes `max_steps` steps. Otherwise a problem stops when its
     gradient mapping LC(Y_k − F_k) is below a goal: `tol` times the first one of the factor's first
     update. With `sharpen`, the goal is divided by 10 after an update that took no more than
-    `min_steps` (NeNMF's rule).
+    `min_steps` (NeNMF's rule). With `joint`, as in NeNMF's code, the problems of a factor stop
+    together, by the norm over all of them: sooner, but then the codes of a sample depend on the
+    others'.
 
     `tf32` lets the products of training round their input to TF32 on a CUDA device: several times
     as fast, and steps good to three digits. The objective in `history_` is then rounded as well;
@@ -33,6 +35,7 @@ class Nesterov(Solver):
     min_steps: int = 1
     tol: float = 0.0
     sharpen: bool = False
+    joint: bool = False
     tf32: bool = False
 
     @property
@@ -60,6 +63,7 @@ class Nesterov(Solver):
         previous, F = F, first
         alpha = xp.ones_like(mapping)
         running = xp.ones_like(mapping)
+        steps = xp.ones_like(mapping)
         taken = 1
         # The first step is plain, so the momentum begins with the second; the last is plain too.
         momentum, alpha = _momentum(alpha, xp.zeros_like(alpha))
@@ -76,9 +80,11 @@ class Nesterov(Solver):
             taken += 1
             momentum, alpha = _momentum(alpha, uphill)
             if self.tol > 0:
-                floor = rounding * rounding * problem.dots(F, F)
-                done = problem.dots(step, step) <= xp.maximum(goal / (LC * LC), floor)
-                running = running * xp.astype(~done, F.dtype)
+                steps = steps + running
+                floor = rounding * rounding * problem.dots(F, F) * (LC * LC)
+                size = problem.dots(step, step) * (LC * LC)
+                more = still_open(size, xp.maximum(goal, floor), self.joint)
+                running = running * xp.astype(more, F.dtype)
                 if taken >= self.min_steps and not bool(xp.any(running > 0)):
                     break
         del previous, D, step
@@ -88,8 +94,8 @@ class Nesterov(Solver):
         F = problem.project(F - gradient / LC)
         if bool(xp.any(rose)):
             F = xp.where(rose, first, F)
-        if self.sharpen and taken <= self.min_steps:
-            goal = goal / 100
+        if self.sharpen:
+            goal = xp.where(steps <= self.min_steps, goal / 100, goal)
         return Outcome(F, goal, residual)
 
 

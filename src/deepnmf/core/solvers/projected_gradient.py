@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from deepnmf.core.arrays import Array, choose, namespace
-from deepnmf.core.solvers.base import Outcome, Solver, per_run
+from deepnmf.core.solvers.base import Outcome, Solver, per_run, still_open
 from deepnmf.core.subproblems import Quadratic
 
 
@@ -24,7 +24,9 @@ class ProjectedGradient(Solver):
 
     A problem stops when its gradient mapping LC(F − P(F − ∇q/LC)) is below a goal: `tol` times
     the first one of the factor's first update, divided by 10 after every update that took at most
-    one step, which is Lin's rule. Step sizes are kept from one update of a factor to the next.
+    one step, which is Lin's rule. With `joint`, as in Lin's code, the problems of a factor stop
+    together, by the norm over all of them: sooner, but then the codes of a sample depend on the
+    others'. Step sizes are kept from one update of a factor to the next.
     """
 
     max_steps: int = 20
@@ -32,6 +34,7 @@ class ProjectedGradient(Solver):
     sigma: float = 0.01
     beta: float = 0.1
     max_trials: int = 20
+    joint: bool = False
 
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         xp = namespace(F)
@@ -42,16 +45,15 @@ class ProjectedGradient(Solver):
         if memory is None:
             memory = _Memory(xp.ones_like(size) / LC, self.tol * self.tol * size)
         t, goal = memory
-        taken = 0
-        while taken < self.max_steps:
-            running = size > goal
+        taken = 0 * size
+        for _ in range(self.max_steps):
+            running = still_open(size, goal, self.joint)
             if not bool(xp.any(running)):
                 break
             F, gradient, t = self._step(problem, F, gradient, t, running)
             size = _mapping(problem, F, gradient)
-            taken += 1
-        if taken <= 1:
-            goal = goal / 100
+            taken = taken + xp.astype(running, size.dtype)
+        goal = xp.where(taken <= 1, goal / 100, goal)
         return Outcome(F, _Memory(t, goal), residual)
 
     def _step(
