@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 
 from deepnmf.evaluation import cluster_scores, cluster_scores_many
-from deepnmf.evaluation.kmeans import kmeans_many
+from deepnmf.evaluation.kmeans import greedy_trials, kmeans_many
 from deepnmf.evaluation.many import confusions, scores_of
 from deepnmf.evaluation.metrics import METRICS
 
@@ -78,3 +78,26 @@ def test_what_does_not_fit_is_refused(digits):
         kmeans_many(digits[None], 10, [0, 1])
     with pytest.raises(ValueError, match="use fewer clusters"):
         cluster_scores_many(digits[None, :5], np.arange(5), n_clusters=6)
+
+
+@pytest.mark.parametrize("trials", [1, greedy_trials(60)], ids=["plain", "greedy"])
+def test_clusters_are_as_good_as_scikit_learns(trials):
+    """With the same kind of start. Where clusters are tight the start decides: plain K-means++
+    leaves more of them merged than greedy."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(60), 6)
+    Z = rng.random((60, 5))[truth] + 0.01 * rng.random((360, 5))
+
+    def merged(found):
+        return 60 - len({tuple(np.unique(found[truth == one])) for one in range(60)})
+
+    ours = np.mean([merged(one) for one in kmeans_many(np.stack([Z] * 80), 60, range(80), trials)])
+    theirs = {}
+    for count in (1, greedy_trials(60)):
+        ends = []
+        for seed in range(80):
+            first, _ = kmeans_plusplus(Z, 60, random_state=seed, n_local_trials=count)
+            ends.append(merged(KMeans(60, init=first, n_init=1).fit_predict(Z)))
+        theirs[count] = np.mean(ends)
+    assert theirs[1] > 2 * theirs[greedy_trials(60)]
+    assert ours == pytest.approx(theirs[trials], rel=0.25)

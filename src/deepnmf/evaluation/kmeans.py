@@ -15,15 +15,24 @@ from deepnmf.core.arrays import Array, at_least, namespace, to_device
 MAX_ITER = 300
 
 
-def kmeans_many(Z: Array, clusters: int, seeds: Any) -> np.ndarray:
-    """Labels (runs, n) of K-means on every Z[run] (n, k), one seed per run."""
+def greedy_trials(clusters: int) -> int:
+    """How many candidates for a centre greedy K-means++ looks at, as in scikit-learn."""
+    return 2 + int(np.log(clusters))
+
+
+def kmeans_many(Z: Array, clusters: int, seeds: Any, trials: int = 1) -> np.ndarray:
+    """Labels (runs, n) of K-means on every Z[run] (n, k), one seed per run.
+
+    With `trials` > 1 K-means++ is greedy: of so many candidates for a centre it takes the one that
+    leaves the smallest sum of squared distances.
+    """
     xp = namespace(Z)
     runs = Z.shape[0]
     draws = [np.random.default_rng(seed) for seed in seeds]
     if len(draws) != runs:
         raise ValueError(f"{len(draws)} seeds for {runs} sets of codes: one per set.")
     squares = xp.sum(Z * Z, axis=-1)
-    centres = _plus_plus(Z, squares, clusters, draws)
+    centres = _plus_plus(Z, squares, clusters, draws, trials)
     labels: Array = None
     for _ in range(MAX_ITER):
         distances = _distances(Z, squares, centres)
@@ -40,12 +49,14 @@ def kmeans_many(Z: Array, clusters: int, seeds: Any) -> np.ndarray:
     return np.asarray(labels if isinstance(Z, np.ndarray) else labels.cpu())
 
 
-def _plus_plus(Z: Array, squares: Array, clusters: int, draws: list[np.random.Generator]) -> Array:
+def _plus_plus(
+    Z: Array, squares: Array, clusters: int, draws: list[np.random.Generator], trials: int
+) -> Array:
     """Centres one by one, each a sample drawn with probability ∝ its squared distance to the
     nearest centre so far (Arthur and Vassilvitskii)."""
     xp = namespace(Z)
     runs, n, _ = Z.shape
-    uniform = to_device(np.stack([draw.random(clusters) for draw in draws]), Z)
+    uniform = to_device(np.stack([draw.random((clusters, trials)) for draw in draws]), Z)
     nearest = xp.ones_like(squares)
     chosen = []
     every = xp.arange(runs, device=Z.device)
@@ -54,12 +65,16 @@ def _plus_plus(Z: Array, squares: Array, clusters: int, draws: list[np.random.Ge
         total = mass[:, -1:]
         # Where nothing is left to explain, every sample is as good.
         mass = xp.where(total > 0, mass, xp.cumulative_sum(xp.ones_like(nearest), axis=-1))
-        threshold = uniform[:, index : index + 1] * mass[:, -1:]
-        sample = xp.clip(xp.sum(xp.astype(mass <= threshold, xp.int64), axis=-1), None, n - 1)
-        centre = Z[every, sample][:, None, :]
-        chosen.append(centre)
-        distance = _distances(Z, squares, centre)[..., 0]
-        nearest = distance if index == 0 else xp.minimum(nearest, distance)
+        threshold = uniform[:, index] * mass[:, -1:]
+        below = xp.astype(mass[:, None, :] <= threshold[..., None], xp.int64)
+        sample = xp.clip(xp.sum(below, axis=-1), None, n - 1)
+        centre = Z[every[:, None], sample]
+        distance = _distances(Z, squares, centre)
+        if index > 0:
+            distance = xp.minimum(nearest[..., None], distance)
+        best = xp.argmin(xp.sum(distance, axis=-2), axis=-1)
+        chosen.append(centre[every, best][:, None, :])
+        nearest = distance[every, :, best]
     return xp.concat(chosen, axis=-2)
 
 

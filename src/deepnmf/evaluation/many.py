@@ -15,7 +15,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from deepnmf.core.arrays import Array, namespace
 from deepnmf.evaluation.clustering import check_protocol, summary
-from deepnmf.evaluation.kmeans import kmeans_many
+from deepnmf.evaluation.kmeans import greedy_trials, kmeans_many
 
 AT_ONCE = 2e8
 """Distances between samples and centres that are held at a time."""
@@ -28,13 +28,14 @@ def cluster_scores_many(
     repeats: int = 10,
     normalize: str | None = None,
     random_state: int | np.random.RandomState | None = 0,
+    start: str = "greedy",
 ) -> list[Bunch]:
     """`cluster_scores` for every Z[run] of a stack (runs, n_samples, k), where the stack lives.
 
     `y` is (n_samples,) for all runs, or (runs, n_samples). A run's records are as those of
-    `cluster_scores`, from K-means of its own, which starts elsewhere.
+    `cluster_scores`, with other random numbers.
     """
-    values = scores_each_many(Z, y, n_clusters, repeats, normalize, random_state)
+    values = scores_each_many(Z, y, n_clusters, repeats, normalize, random_state, start)
     clusters = len(np.unique(np.asarray(y))) if n_clusters is None else n_clusters
     return [
         summary({name: scores[:, run] for name, scores in values.items()}, clusters)
@@ -49,6 +50,7 @@ def scores_each_many(
     repeats: int = 10,
     normalize: str | None = None,
     random_state: Any = 0,
+    start: str = "greedy",
 ) -> dict[str, np.ndarray]:
     """Every score of every K-means run, (repeats, runs) by name, of a stack of codes.
 
@@ -64,7 +66,7 @@ def scores_each_many(
     classes, codes = np.unique(labels, return_inverse=True)
     codes = codes.reshape(labels.shape)
     clusters = len(classes) if n_clusters is None else n_clusters
-    check_protocol(Z.shape[1], clusters, repeats, normalize)
+    check_protocol(Z.shape[1], clusters, repeats, normalize, start)
     if normalize == "l2":
         Z = _unit(Z)
     runs = Z.shape[0]
@@ -73,10 +75,12 @@ def scores_each_many(
         random = check_random_state(random_state)
         seeds = random.randint(np.iinfo(np.int32).max, size=(repeats, runs))
     at_once = max(1, int(AT_ONCE / (runs * Z.shape[1] * clusters)))
+    trials = 1 if start == "plain" else greedy_trials(clusters)
     found: list[dict[str, np.ndarray]] = []
     for low in range(0, repeats, at_once):
         some = seeds[low : low + at_once]
-        predicted = kmeans_many(namespace(Z).concat([Z] * len(some)), clusters, some.ravel())
+        together = namespace(Z).concat([Z] * len(some))
+        predicted = kmeans_many(together, clusters, some.ravel(), trials)
         truth = np.concatenate([codes] * len(some))
         found.append(scores_of(confusions(truth, predicted, len(classes), clusters)))
     return {

@@ -14,7 +14,6 @@ from sklearn.preprocessing import normalize as to_unit_norm
 
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
-from deepnmf.evaluation.clustering import scores_each
 from deepnmf.evaluation.many import scores_each_many
 from deepnmf.experiments.design import Experiment, Fit, Scoring
 from deepnmf.experiments.rows import Rows
@@ -117,12 +116,9 @@ def _one_by_one(
         seconds = time.perf_counter() - began
         found = _about(fitted, X[train], seconds)
         found["scores"] = [
-            scores_each(
-                _codes(fit, scoring, Z), y[test], repeats=_repeats(experiment, fit),
-                normalize=scoring.normalize, random_state=int(_draws(fold, seed, 1)[0]),
-            )
-            for scoring in fit.scorings
-        ]  # fmt: skip
+            {name: values[:, 0] for name, values in scores.items()}
+            for scores in _scores(experiment, fit, Z[None], y[test][None], [(fold, seed)])
+        ]
         yield fold, seed, found
 
 
@@ -147,22 +143,31 @@ def _stacked(
     codes = transform_many(models, held_out)
     seconds = (time.perf_counter() - began) / len(models)
     labels = np.repeat(np.stack([y[folds[fold][1]] for fold in some]), len(seeds), axis=0)
-    repeats = _repeats(experiment, fit)
-    draws = np.stack([_draws(fold, seed, repeats) for fold in some for seed in seeds], axis=1)
-    scores = [
-        scores_each_many(
-            _codes(fit, scoring, codes), labels, repeats=repeats, normalize=scoring.normalize,
-            random_state=draws,
-        )
-        for scoring in fit.scorings
-    ]  # fmt: skip
-    for place, (fold, seed) in enumerate((fold, seed) for fold in some for seed in seeds):
+    runs = [(fold, seed) for fold in some for seed in seeds]
+    scores = _scores(experiment, fit, codes, labels, runs)
+    for place, (fold, seed) in enumerate(runs):
         if (fold, seed) in wanted:
             found = _about(models[place], sets[place // len(seeds)], seconds)
             found["scores"] = [
                 {name: value[:, place] for name, value in values.items()} for values in scores
             ]
             yield fold, seed, found
+
+
+def _scores(
+    experiment: Experiment, fit: Fit, codes: Any, labels: np.ndarray, runs: list[tuple[int, int]]
+) -> list[dict[str, np.ndarray]]:
+    """The scores of codes (runs, n, k) by K-means++ as published, (repeats, runs) by name; for
+    the same codes the same on every machine."""
+    repeats = _repeats(experiment, fit)
+    draws = np.stack([_draws(fold, seed, repeats) for fold, seed in runs], axis=1)
+    return [
+        scores_each_many(
+            _codes(fit, scoring, codes), labels, repeats=repeats, normalize=scoring.normalize,
+            random_state=draws, start="plain",
+        )
+        for scoring in fit.scorings
+    ]  # fmt: skip
 
 
 def _draws(fold: int, seed: int, count: int) -> np.ndarray:

@@ -1,0 +1,5 @@
+"""`python -m deepnmf`: the command line."""
+
+from deepnmf.cli.main import run
+
+run()
