@@ -59,6 +59,8 @@ def test_the_small_version_runs(name, tmp_path):
     assert text.count("\n| ") >= 2 * len(set(counts.index.get_level_values("name")))
     for metric in experiment.boxes:
         figures.boxes(experiment, rows, metric).savefig(tmp_path / f"{metric}.png")
+    for metric in experiment.lines:
+        figures.lines(experiment, rows, metric).savefig(tmp_path / f"{metric}.png")
 
 
 def test_the_table_has_the_papers_rows_at_the_papers_size():

@@ -12,7 +12,7 @@ from deepnmf.cli.screen import say, steps
 
 
 def reproduce(
-    name: str = typer.Argument(help="table2, fig1 … fig7."),
+    name: str = typer.Argument(help="table2, fig1 … fig7, sensitivity, finetuning, rate."),
     output: str = typer.Option(..., "-o", "--output", help="The folder to write to."),
     full: bool = typer.Option(False, "--full", help="The paper's size; else a small version."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
@@ -51,8 +51,10 @@ def write(experiment: Any, rows: Any, folder: Path) -> list[Path]:
     made = [folder / f"{experiment.name}.md", folder / f"{experiment.name}.tex"]
     made[0].write_text(tables.markdown(experiment, rows), encoding="utf-8")
     made[1].write_text(tables.latex(experiment, rows), encoding="utf-8")
-    for metric in experiment.boxes:
-        figure = figures.boxes(experiment, rows, metric)
+    drawn = [(metric, figures.boxes) for metric in experiment.boxes]
+    drawn += [(metric, figures.lines) for metric in experiment.lines]
+    for metric, draw in drawn:
+        figure = draw(experiment, rows, metric)
         for kind in ("png", "svg"):
             made.append(folder / f"{experiment.name}-{metric}.{kind}")
             figure.savefig(made[-1], dpi=150)

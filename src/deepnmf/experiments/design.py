@@ -13,14 +13,16 @@ import numpy as np
 
 from deepnmf.registry import MODELS
 
-NAMES = ("table2", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7")
+NAMES = (
+    "table2", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "sensitivity", "finetuning",
+)  # fmt: skip
 TITLES = {
     "dnmf": "DNMF", "sdnmf/l": "SDNMF/L", "sdnmf/r": "SDNMF/R", "sdnmf/rl1": "SDNMF/RL1",
     "sdnmf/rl2": "SDNMF/RL2", "nenmf": "NeNMF", "pgnmf": "PgNMF",
     "deep-semi-nmf": "Deep Semi-NMF", "multilayer-nmf": "Multi-layer NMF",
 }  # fmt: skip
 
-SMALL_ONLY = ("settings", "scale", "random")
+SMALL_ONLY = ("settings", "scale", "random", "vary")
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,22 @@ class Experiment:
     """Only the samples of so many classes."""
     metrics: tuple[str, ...] = ("nmi", "naive_precision", "error_rate")
     boxes: tuple[str, ...] = ()
-    """The scores that a figure shows; none: a table."""
+    """The scores that box plots show."""
+    lines: tuple[str, ...] = ()
+    """The scores that are shown as lines over what varies."""
 
 
 def load(name: str, full: bool = False) -> Experiment:
     """The experiment of that name, at the paper's size or small."""
+    common, table = (_read(file) for file in ("common", name))
+    for part in ("settings", "small"):
+        table[part] = _merged(common[part], table.get(part, {}))
+    return from_table(name, table, full)
+
+
+def _read(name: str) -> dict[str, Any]:
     text = (files("deepnmf.experiments") / "settings" / f"{name}.toml").read_text("utf-8")
-    return from_table(name, tomllib.loads(text), full)
+    return tomllib.loads(text)
 
 
 def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
@@ -104,6 +115,8 @@ def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
         if "random" in small:
             random = {**table["grid"]["random"], **small["random"]}
             table["grid"] = {**table["grid"], "random": random}
+        if "vary" in small:
+            table["grid"] = {**table["grid"], "vary": small["vary"]}
     scale = 1.0 if full else small.get("scale", 1.0)
     settings = table.pop("settings", {})
     fits = [_fit(entry, settings, scale) for entry in table.pop("fit", [])]
@@ -117,6 +130,7 @@ def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
         folds=folds,
         first_folds=int(table.get("first_folds", folds)),
         boxes=tuple(table.get("boxes", ())),
+        lines=tuple(table.get("lines", ())),
         **{key: table[key] for key in ("normalize", "runs", "kmeans", "classes") if key in table},
     )
 
@@ -155,26 +169,38 @@ def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: fl
     if drawn is not None:
         choices = _random_layers(drawn)
     fits = []
-    for model, layers, link in itertools.product(
-        grid["models"], list(choices), grid.get("links", ["identity"])
+    links = grid.get("links", ["identity"])
+    for model, layers, link, own in itertools.product(
+        grid["models"], list(choices), links, _combinations(grid.get("vary", {}))
     ):
-        title = TITLES[model]
         if model in grid.get("fixed_layers", {}):
             layers = [*grid["fixed_layers"][model], *layers[1:]]
-        options = _options(model, settings, {"link": link})
+        options = _options(model, settings, {"link": link, **own})
         group = f"L = {len(layers)}" if drawn is not None else ", ".join(map(str, layers))
-        rows = [Scoring(name=title, group=group)]
-        if len(grid.get("links", [])) > 1:
-            square = "linear" if link == "identity" else "Square_1"
-            rows = [Scoring(name=title, group=square)]
-            if link != "identity":
-                rows.append(Scoring(name=title, group="Square_2", project=True))
+        if own:
+            group = ", ".join(f"{name} = {own[name]:g}" for name in own if name in options)
+        rows = [Scoring(name=TITLES[model], group=group)]
+        if len(links) > 1:
+            kinds = ["linear"] if link == "identity" else ["Square_1", "Square_2"]
+            rows = [
+                Scoring(
+                    name=f"{TITLES[model]} ({kind})" if own else TITLES[model],
+                    group=group if own else kind,
+                    project=kind == "Square_2",
+                )
+                for kind in kinds
+            ]
         if "n_components" in MODELS[model].options or model in ("nenmf", "pgnmf"):
             layers = layers[-1:]
         fits.append(Fit(model, _scaled(layers, scale), options, tuple(rows)))
     # A model that does not depend on the lower layers is there once.
     unique = {(fit.key, tuple(row.group for row in fit.scorings)): fit for fit in fits}
     return list(unique.values())
+
+
+def _combinations(vary: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Every choice of what varies."""
+    return [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
 def _random_layers(drawn: Mapping[str, Any]) -> list[list[int]]:

@@ -40,3 +40,36 @@ def boxes(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
         place.set_ylabel(HEADS[metric])
     figure.suptitle(experiment.title, fontsize=11)
     return figure
+
+
+def lines(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
+    """A panel per model: the mean score over the first strength, a line for each of the second."""
+    names = list(dict.fromkeys(rows["name"]))
+    figure = Figure(figsize=(3.4 * len(names), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(names), squeeze=False, sharey=True)[0]
+    for place, name in zip(axes, names, strict=True):
+        mine = rows[rows["name"] == name]
+        found = mine[metric].astype(float).groupby(mine["group"], sort=False).agg(["mean", "std"])
+        # "mu = 0.1, lam = 0.01": where on the axis, and which line.
+        at = found.index.str.partition(", ").to_frame(index=False)
+        where = at[0].str.split(" = ", expand=True)
+        for index, line in enumerate(dict.fromkeys(at[2])):
+            on = np.flatnonzero(at[2] == line)
+            place.errorbar(
+                where.loc[on, 1].astype(float), found["mean"].iloc[on], found["std"].iloc[on],
+                label=_greek(line) or None, capsize=2, marker="o", markersize=3,
+                color=COLOURS[index % len(COLOURS)],
+            )  # fmt: skip
+            if line:
+                place.legend(fontsize=7)
+        place.set_xscale("log")
+        place.set_xlabel(_greek(where.loc[0, 0]))
+        place.set_title(name, fontsize=10)
+        place.grid(color="0.9")
+    axes[0].set_ylabel(HEADS[metric])
+    figure.suptitle(experiment.title, fontsize=11)
+    return figure
+
+
+def _greek(text: str) -> str:
+    return text.replace("mu", "μ").replace("lam", "λ")

@@ -10,7 +10,7 @@ from deepnmf.experiments.design import Experiment
 
 HEADS = {
     "nmi": "NMI", "naive_precision": "NP", "error_rate": "ER", "ami": "AMI", "ari": "ARI",
-    "accuracy": "accuracy",
+    "accuracy": "accuracy", "relative_error": "‖X − X̂‖/‖X‖",
 }  # fmt: skip
 PAPERS = ("nmi", "naive_precision", "error_rate")
 CORRECTED = ("ami", "ari", "accuracy")
@@ -26,7 +26,7 @@ def markdown(experiment: Experiment, rows: pd.DataFrame) -> str:
         "",
     ]
     parts += _table(experiment, rows, PAPERS, paper=True)
-    parts += ["", *_table(experiment, rows, CORRECTED, paper=False)]
+    parts += ["", *_table(experiment, rows, (*CORRECTED, "relative_error"), paper=False)]
     return "\n".join(parts) + "\n"
 
 
