@@ -35,6 +35,11 @@ class Model:
         return found
 
     @property
+    def one_layer(self) -> bool:
+        """Whether it has one layer only."""
+        return "layer_sizes" not in self.options or self.make in (presets.nenmf, presets.pgnmf)
+
+    @property
     def own_options(self) -> list[str]:
         """The options that say what this model is."""
         return [name for name in self.options if name not in COMMON]

@@ -12,7 +12,9 @@ from deepnmf.data.dataset import DataError
 from deepnmf.data.datasets import DATASETS
 from deepnmf.experiments import figures, tables
 from deepnmf.experiments.design import NAMES, from_table, load
-from deepnmf.experiments.rows import COLUMNS, read
+from deepnmf.experiments.measures import stability
+from deepnmf.experiments.rate import METHODS, gaps, orders, plot
+from deepnmf.experiments.rows import COLUMNS, MEASURES, read
 from deepnmf.experiments.runner import run, splits
 
 TABLE = {
@@ -86,7 +88,7 @@ def test_folds_are_stratified_and_do_not_overlap(experiment):
 
 def test_rows_are_those_of_the_protocol(experiment, tmp_path):
     rows = read(run(experiment, tmp_path / "rows.csv"))
-    assert list(rows.columns) == list(COLUMNS)
+    assert list(rows.columns) == [*COLUMNS, *MEASURES]
     # A start without chance is fitted once a fold, and clustered as often as two fits.
     counts = rows.groupby(["name", "fold", "seed"]).size()
     assert counts["Square_1"].tolist() == [6, 6]
@@ -139,3 +141,77 @@ def test_the_command(tmp_path, capsys):
     assert main(["reproduce", "fig7", "-o", str(tmp_path), "--from-rows",
                  str(tmp_path / "other.csv")]) == 1  # fmt: skip
     assert "is no file of rows" in capsys.readouterr().err
+
+
+def test_a_study_of_labelled_data(tmp_path, capsys):
+    arguments = ["study", "digits", "--models", "sdnmf/l,nenmf,ns-nmf", "--layers", "12,6",
+                 "--folds", "2", "--runs", "2", "--repeats", "2", "--set", "mu=0.01",
+                 "--set", "max_iter=3", "--set", "pretrain_iter=3"]  # fmt: skip
+    assert main([*arguments, "-o", str(tmp_path / "a")]) == 0
+    rows = read(tmp_path / "a" / "study.csv")
+    assert set(rows["group"]) == {"[12, 6]", "[6]"}
+    assert rows.groupby("fit").size().tolist() == [8, 8, 8]
+    assert set(rows.loc[rows["name"] == "ns-nmf", "seed"]) == {0}  # it starts without chance
+    assert "mu=0.01" in rows["fit"][0]
+    assert rows["nmi"].between(0, 1).all()
+    assert "| SDNMF/L, [12, 6] |" in capsys.readouterr().out
+    # Half of it lost, it goes on and ends the same.
+    path = tmp_path / "a" / "study.csv"
+    whole = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(whole[: len(whole) // 2]))
+    assert main([*arguments, "-o", str(tmp_path / "a")]) == 0
+    again = read(path)
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), rows.drop(columns="seconds"))
+
+
+def test_a_study_without_labels(tmp_path, rng):
+    X = rng.random((60, 3)) @ rng.random((3, 20))
+    np.save(tmp_path / "data.npy", X)
+    arguments = ["study", str(tmp_path / "data.npy"), "--models", "dnmf", "--layers", "3",
+                 "--layers", "2", "--folds", "2", "--runs", "3", "--dtype", "float64"]  # fmt: skip
+    assert main([*arguments, "-o", str(tmp_path)]) == 0
+    rows = read(tmp_path / "study.csv")
+    assert len(rows) == 2 * 2 * 3
+    assert rows["nmi"].isna().all()
+    right, small = (rows[rows["group"] == group] for group in ("[3]", "[2]"))
+    assert (right["held_out_error"].to_numpy() < 0.1 * small["held_out_error"].to_numpy()).all()
+    assert rows["stability"].between(0.8, 1 + 1e-9).all()
+    assert "NMI" not in (tmp_path / "study.md").read_text()
+    assert (tmp_path / "study-held_out_error.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--models", "sdnmf"], "Did you mean"),
+        (["--models", ""], "empty"),
+        (["--set", "theta=1"], "such an option"),
+        (["--set", "mu"], "name=value"),
+        (["--layers", "a"], "whole numbers"),
+        (["--labels", "x", "--ignore-labels"], "one of them"),
+    ],
+)
+def test_a_study_says_what_is_wrong(arguments, words, tmp_path, capsys):
+    assert main(["study", "digits", *arguments, "-o", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+
+
+def test_stability_is_one_for_the_same_parts_in_any_order(rng):
+    parts = rng.random((5, 30))
+    scales = rng.random((5, 1)) + 0.5
+    assert stability([parts, scales * parts[::-1]]) == pytest.approx([1, 1])
+    apart = stability([np.eye(10)[:5], np.eye(10)[5:], np.eye(10)[:5]])
+    assert apart == pytest.approx([0.5, 0, 0.5])
+    assert np.isnan(stability([parts])).all()
+
+
+def test_an_accelerated_subproblem_falls_like_the_square(tmp_path, digits):
+    """The paper's claim: at least 1/k², and below the bound at every k; plain steps are slower."""
+    frame = gaps(digits[:300], 10, 200)
+    by = {name: part["gap"].to_numpy() for name, part in frame.groupby("method")}
+    assert (by["accelerated"][1:] < by[METHODS[2]][1:]).all()
+    found = orders(frame)
+    assert found["accelerated"] > 2
+    assert found["accelerated"] > found["projected gradient"]
+    plot(frame, "digits").savefig(tmp_path / "rate.png")

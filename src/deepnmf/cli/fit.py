@@ -58,7 +58,7 @@ def fit(
         "mu": None if mu is None else inputs.numbers("--mu", mu),
         "lam": None if lam is None else inputs.numbers("--lam", lam),
         "link": link,
-        "fill": None if fill is None else _value(fill),
+        "fill": None if fill is None else inputs.value(fill),
         "scaling": scaling,
         "project_codes": project_codes or None,
         "start": start,
@@ -72,10 +72,8 @@ def fit(
         if name in settings and name not in chosen.options:
             raise UsageFault(f"--{name}: {model} has no such penalty; see `deepnmf models`.")
     for option in options or []:
-        name, separator, text = option.partition("=")
-        if not separator or not name:
-            raise UsageFault(f"--set {option}: write it as name=value, such as theta=0.5.")
-        settings[name] = _value(text)
+        name, value = inputs.option(option)
+        settings[name] = value
     # Where work is done is settled where the model lets one choose.
     settings |= {"device": device} if "device" in chosen.options else {}
     if device == "cuda" and "device" not in chosen.options:
@@ -136,21 +134,6 @@ def fit(
     say(f"time            {seconds:.1f} s, {estimator.n_iter_} fine-tuning sweeps")
     say(f"status          {estimator.status_}")
     say(f"written         {target}")
-
-
-def _value(text: str) -> Any:
-    """What a user wrote as a number, true, false, none, several of these, or a word."""
-    if "," in text:
-        return tuple(_value(entry) for entry in text.split(",") if entry)
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _sweeps(estimator: Any) -> int:

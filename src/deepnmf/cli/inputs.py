@@ -94,3 +94,26 @@ def numbers(option: str, text: str, kind: type = float) -> Any:
         wanted = "whole numbers" if kind is int else "numbers"
         raise UsageFault(f"{option}: {text!r} is not made of {wanted}, such as 600,160.") from None
     return values[0] if len(values) == 1 else values
+
+
+def option(text: str) -> tuple[str, Any]:
+    """Name and value of what a user wrote as name=value."""
+    name, separator, given = text.partition("=")
+    if not separator or not name:
+        raise UsageFault(f"--set {text}: write it as name=value, such as theta=0.5.")
+    return name, value(given)
+
+
+def value(text: str) -> Any:
+    """What a user wrote as a number, true, false, none, several of these, or a word."""
+    if "," in text:
+        return tuple(value(entry) for entry in text.split(",") if entry)
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

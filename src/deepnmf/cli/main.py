@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from deepnmf.cli import data, demo, evaluate, fit, info, models, reproduce, transform
+from deepnmf.cli import data, demo, evaluate, fit, info, models, reproduce, study, transform
 from deepnmf.cli.screen import UsageFault, say_error
 
 # typer brings a click of its own; what it raises for wrong use has this base.
@@ -29,6 +29,7 @@ app.command()(fit.fit)
 app.command()(transform.transform)
 app.command()(evaluate.evaluate)
 app.command()(reproduce.reproduce)
+app.command()(study.study)
 app.command()(info.info)
 app.command()(models.models)
 app.add_typer(data.app, name="data")

@@ -26,11 +26,14 @@ def reproduce(
     from deepnmf.experiments.runner import run
     from deepnmf.settings import DEVICES
 
-    inputs.one_of("NAME", name, list(NAMES))
+    inputs.one_of("NAME", name, [*NAMES, "rate"])
     inputs.one_of("--device", device, list(DEVICES))
-    experiment = load(name, full)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
+    if name == "rate":
+        _rate(folder, full, from_rows)
+        return
+    experiment = load(name, full)
     if from_rows is None:
         path = folder / f"{name}{'-full' if full else ''}.csv"
         with steps() as move:
@@ -59,3 +62,26 @@ def write(experiment: Any, rows: Any, folder: Path) -> list[Path]:
             made.append(folder / f"{experiment.name}-{metric}.{kind}")
             figure.savefig(made[-1], dpi=150)
     return made
+
+
+def _rate(folder: Path, full: bool, from_rows: str | None) -> None:
+    """The rate of a subproblem: PIE at full size, digits else."""
+    import pandas as pd
+    from sklearn.preprocessing import normalize
+
+    from deepnmf.data.datasets import DATASETS
+    from deepnmf.experiments.rate import gaps, orders, plot
+
+    data, parts = ("pie", 160) if full else ("digits", 16)
+    path = folder / f"rate{'-full' if full else ''}.csv"
+    if from_rows is None:
+        frame = gaps(normalize(DATASETS[data][0]().X), parts, 1000 if full else 300)
+        frame.to_csv(path, index=False)
+    else:
+        frame = pd.read_csv(from_rows)
+    figure = plot(frame, f"Codes of {data}, {parts} parts")
+    for kind in ("png", "svg"):
+        figure.savefig(folder / f"rate.{kind}", dpi=150)
+    for method, order in orders(frame).items():
+        say(f"{method}: in the last decade of steps the gap falls like 1/k^{order:.2f}")
+    say(f"written  {folder / 'rate.png'}, {folder / 'rate.svg'}")

@@ -83,6 +83,12 @@ class Experiment:
     """How many of the folds are done. 0: the samples are coded that were trained on."""
     runs: int = 20
     kmeans: int = 10
+    """K-means runs per fit; 0 without labels."""
+    kmeans_start: str = "plain"
+    """As in `cluster_scores`."""
+    stability: bool = False
+    """Whether the parts of different seeds are compared; all seeds of a fold are then fitted
+    before the first of them has its rows."""
     classes: int | None = None
     """Only the samples of so many classes."""
     metrics: tuple[str, ...] = ("nmi", "naive_precision", "error_rate")
@@ -190,7 +196,7 @@ def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: fl
                 )
                 for kind in kinds
             ]
-        if "n_components" in MODELS[model].options or model in ("nenmf", "pgnmf"):
+        if MODELS[model].one_layer:
             layers = layers[-1:]
         fits.append(Fit(model, _scaled(layers, scale), options, tuple(rows)))
     # A model that does not depend on the lower layers is there once.

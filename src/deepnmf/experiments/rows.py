@@ -16,6 +16,8 @@ COLUMNS = (
     "experiment", "fit", "fold", "seed", "name", "group", "repeat", "nmi", "naive_precision",
     "error_rate", "ami", "ari", "accuracy", "objective", "relative_error", "seconds", "version",
 )  # fmt: skip
+MEASURES = ("held_out_error", "sparsity_parts", "sparsity_codes", "stability")
+"""Columns that need no labels; rows may lack them."""
 DONE = ("fit", "fold", "seed")
 
 
@@ -27,20 +29,20 @@ class Rows:
         self.path = path
         self.done: set[tuple[str, int, int]] = set()
         if not path.exists():
-            write_atomically(path, (",".join(COLUMNS) + "\n").encode())
+            write_atomically(path, (",".join((*COLUMNS, *MEASURES)) + "\n").encode())
             return
         kept = []
         for key, part in self._sound().groupby(list(DONE), sort=False):
             if len(part) == expected.get(str(key[0])):
                 self.done.add((str(key[0]), int(key[1]), int(key[2])))
                 kept.append(part)
-        frame = pd.concat(kept) if kept else pd.DataFrame(columns=list(COLUMNS))
-        write_atomically(path, frame.to_csv(index=False).encode())
+        frame = pd.concat(kept) if kept else pd.DataFrame(columns=[*COLUMNS, *MEASURES])
+        write_atomically(path, frame.to_csv(index=False, na_rep="nan").encode())
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a fit, all of them, through to the disk."""
         with self.path.open("a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, COLUMNS).writerows(rows)
+            csv.DictWriter(file, (*COLUMNS, *MEASURES)).writerows(rows)
             file.flush()
             os.fsync(file.fileno())
         self.done.add(tuple(rows[0][name] for name in DONE))  # type: ignore[arg-type]
@@ -62,4 +64,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:
         raise ValueError(f"{path}: is no file of rows of an experiment: it lacks {missing[0]!r}.")
+    for name in MEASURES:
+        if name not in frame.columns:
+            frame[name] = float("nan")
     return frame

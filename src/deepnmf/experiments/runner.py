@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize as to_unit_norm
 
+from deepnmf.core.arrays import squared_norm
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
 from deepnmf.evaluation.many import scores_each_many
 from deepnmf.experiments.design import Experiment, Fit, Scoring
-from deepnmf.experiments.rows import Rows
+from deepnmf.experiments.measures import mean_sparseness, relative_error, stability
+from deepnmf.experiments.rows import MEASURES, Rows
 from deepnmf.inputs import on_card
 from deepnmf.settings import LINKS
 from deepnmf.stacks import fit_many, stackable, transform_many
@@ -40,6 +42,8 @@ def run(
     """
     dataset = DATASETS[experiment.data][0]() if dataset is None else dataset
     X, y = _samples(experiment, dataset)
+    if (y is None) != (experiment.kmeans == 0):
+        raise ValueError(f"{experiment.name}: K-means is scored against labels; there are none.")
     folds = list(splits(experiment, X, y))
     rows = Rows(path, {fit.key: _count(experiment, fit) for fit in experiment.fits})
     total = sum(len(folds) * _seeds(experiment, fit) for fit in experiment.fits)
@@ -63,23 +67,23 @@ def run(
 
 
 def splits(
-    experiment: Experiment, X: Any, y: np.ndarray
+    experiment: Experiment, X: Any, y: np.ndarray | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Training and test samples of the folds that are done."""
+    """Training and test samples of the folds that are done; stratified where there are labels."""
     if experiment.first_folds == 0:
         everything = np.arange(X.shape[0])
         yield everything, everything
         return
-    folds = StratifiedKFold(experiment.folds, shuffle=True, random_state=0)
-    yield from list(folds.split(np.zeros(len(y)), y))[: experiment.first_folds]
+    kind = KFold if y is None else StratifiedKFold
+    folds = kind(experiment.folds, shuffle=True, random_state=0)
+    yield from list(folds.split(np.zeros(X.shape[0]), y))[: experiment.first_folds]
 
 
-def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Any, np.ndarray]:
+def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
     """X and y as the models see them."""
-    if dataset.y is None:
-        raise ValueError(f"{experiment.name}: the data have no labels to score against.")
-    X, y = dataset.X.astype(experiment.dtype), np.asarray(dataset.y)
-    if experiment.classes is not None:
+    X = dataset.X.astype(experiment.dtype)
+    y = None if dataset.y is None else np.asarray(dataset.y)
+    if experiment.classes is not None and y is not None:
         some = np.isin(y, np.unique(y)[: experiment.classes])
         X, y = X[some], y[some]
     return (to_unit_norm(X) if experiment.normalize == "l2" else X), y
@@ -91,7 +95,10 @@ def _seeds(experiment: Experiment, fit: Fit) -> int:
 
 
 def _repeats(experiment: Experiment, fit: Fit) -> int:
-    """K-means runs per fit: as many in all as with one fit a run."""
+    """K-means runs per fit: as many in all as with one fit a run; 1 where there is nothing to
+    score."""
+    if experiment.kmeans == 0:
+        return 1
     return experiment.kmeans * experiment.runs // _seeds(experiment, fit)
 
 
@@ -104,22 +111,34 @@ def _one_by_one(
     fit: Fit,
     model: Any,
     X: Any,
-    y: np.ndarray,
+    y: np.ndarray | None,
     folds: list[tuple[np.ndarray, np.ndarray]],
     wanted: list[tuple[int, int]],
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    for fold, seed in wanted:
+    for fold in sorted({fold for fold, _ in wanted}):
         train, test = folds[fold]
-        began = time.perf_counter()
-        fitted = clone(model).set_params(random_state=seed).fit(X[train])
-        Z = np.asarray(fitted.transform(X[test]))
-        seconds = time.perf_counter() - began
-        found = _about(fitted, X[train], seconds)
-        found["scores"] = [
-            {name: values[:, 0] for name, values in scores.items()}
-            for scores in _scores(experiment, fit, Z[None], y[test][None], [(fold, seed)])
-        ]
-        yield fold, seed, found
+        every = range(_seeds(experiment, fit))
+        seeds = [seed for seed in every if experiment.stability or (fold, seed) in wanted]
+        done = []
+        for seed in seeds:
+            began = time.perf_counter()
+            fitted = clone(model).set_params(random_state=seed).fit(X[train])
+            Z = np.asarray(fitted.transform(X[test]))
+            seconds = time.perf_counter() - began
+            found = _about(fitted, X[train], Z, X[test], seconds)
+            labels = None if y is None else y[test][None]
+            found["scores"] = [
+                {name: values[:, 0] for name, values in scores.items()}
+                for scores in _scores(experiment, fit, Z[None], labels, [(fold, seed)])
+            ]
+            if not experiment.stability:
+                yield fold, seed, found
+                continue
+            done.append((fitted.components_, found))
+        alike = stability([parts for parts, _ in done])
+        for seed, (_, found), value in zip(seeds, done, alike, strict=False):
+            if (fold, seed) in wanted:
+                yield fold, seed, {**found, "stability": value}
 
 
 def _stacked(
@@ -127,27 +146,54 @@ def _stacked(
     fit: Fit,
     model: Any,
     X: Any,
-    y: np.ndarray,
+    y: np.ndarray | None,
     folds: list[tuple[np.ndarray, np.ndarray]],
     wanted: list[tuple[int, int]],
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """All fits as one stack; folds must have equal sizes, which those of the paper's data do."""
+    """All fits as stacks, one for the folds of each size."""
+    sizes: dict[int, list[int]] = {}
+    for fold in sorted({fold for fold, _ in wanted}):
+        sizes.setdefault(len(folds[fold][0]), []).append(fold)
+    for some in sizes.values():
+        yield from _stack_of(experiment, fit, model, X, y, folds, some, wanted)
+
+
+def _stack_of(
+    experiment: Experiment,
+    fit: Fit,
+    model: Any,
+    X: Any,
+    y: np.ndarray | None,
+    folds: list[tuple[np.ndarray, np.ndarray]],
+    some: list[int],
+    wanted: list[tuple[int, int]],
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
     import torch
 
-    some = sorted({fold for fold, _ in wanted})
-    seeds = sorted({seed for _, seed in wanted})
+    every = range(_seeds(experiment, fit))
+    chosen = {seed for fold, seed in wanted if fold in some}
+    seeds = [seed for seed in every if experiment.stability or seed in chosen]
     began = time.perf_counter()
     sets = [torch.from_numpy(X[folds[fold][0]]).cuda() for fold in some]
     held_out = [torch.from_numpy(X[folds[fold][1]]).cuda() for fold in some]
     models = fit_many(sets, model, seeds=seeds)
     codes = transform_many(models, held_out)
     seconds = (time.perf_counter() - began) / len(models)
-    labels = np.repeat(np.stack([y[folds[fold][1]] for fold in some]), len(seeds), axis=0)
+    labels = None
+    if y is not None:
+        labels = np.repeat(np.stack([y[folds[fold][1]] for fold in some]), len(seeds), axis=0)
     runs = [(fold, seed) for fold in some for seed in seeds]
     scores = _scores(experiment, fit, codes, labels, runs)
+    alike: list[float] = [float("nan")] * len(models)
+    if experiment.stability:
+        each = len(seeds)
+        blocks = [models[low : low + each] for low in range(0, len(models), each)]
+        alike = [value for row in blocks for value in stability([one.components_ for one in row])]
     for place, (fold, seed) in enumerate(runs):
         if (fold, seed) in wanted:
-            found = _about(models[place], sets[place // len(seeds)], seconds)
+            row = place // len(seeds)
+            found = _about(models[place], sets[row], codes[place], held_out[row], seconds)
+            found["stability"] = alike[place]
             found["scores"] = [
                 {name: value[:, place] for name, value in values.items()} for values in scores
             ]
@@ -155,16 +201,23 @@ def _stacked(
 
 
 def _scores(
-    experiment: Experiment, fit: Fit, codes: Any, labels: np.ndarray, runs: list[tuple[int, int]]
+    experiment: Experiment,
+    fit: Fit,
+    codes: Any,
+    labels: np.ndarray | None,
+    runs: list[tuple[int, int]],
 ) -> list[dict[str, np.ndarray]]:
-    """The scores of codes (runs, n, k) by K-means++ as published, (repeats, runs) by name; for
-    the same codes the same on every machine."""
+    """The scores of codes (runs, n, k), (repeats, runs) by name; for the same codes the same on
+    every machine. Without labels there are none."""
     repeats = _repeats(experiment, fit)
+    if labels is None:
+        nothing = np.full((repeats, len(runs)), np.nan)
+        return [dict.fromkeys(SCORES, nothing) for _ in fit.scorings]
     draws = np.stack([_draws(fold, seed, repeats) for fold, seed in runs], axis=1)
     return [
         scores_each_many(
             _codes(fit, scoring, codes), labels, repeats=repeats, normalize=scoring.normalize,
-            random_state=draws, start="plain",
+            random_state=draws, start=experiment.kmeans_start,
         )
         for scoring in fit.scorings
     ]  # fmt: skip
@@ -175,14 +228,18 @@ def _draws(fold: int, seed: int, count: int) -> np.ndarray:
     return np.random.SeedSequence([fold, seed]).generate_state(count) % 2**31
 
 
-def _about(fitted: Any, X: Any, seconds: float) -> dict[str, Any]:
-    """What a row says about the fit itself."""
-    norm = float((X * X).sum()) ** 0.5
+def _about(fitted: Any, X: Any, Z: Any, held_out: Any, seconds: float) -> dict[str, Any]:
+    """What a row says about the fit itself, its training samples, and those held out."""
+    norm = float(squared_norm(X)) ** 0.5
     last = fitted.history_[-1] if fitted.history_ else {"objective": float("nan")}
     return {
         "objective": last["objective"],
         "relative_error": fitted.reconstruction_err_ / norm if norm else 0.0,
         "seconds": seconds,
+        "held_out_error": relative_error(fitted, Z, held_out),
+        "sparsity_parts": mean_sparseness(fitted.components_),
+        "sparsity_codes": mean_sparseness(Z),
+        "stability": float("nan"),
     }
 
 
@@ -208,5 +265,6 @@ def _rows(
                 "seconds": f"{found['seconds']:.2f}", "version": __version__,
             }  # fmt: skip
             row |= {name: f"{scores[name][repeat]:.5f}" for name in SCORES}
+            row |= {name: f"{found[name]:.5f}" for name in MEASURES}
             rows.append(row)
     return rows

@@ -10,32 +10,41 @@ from deepnmf.experiments.design import Experiment
 
 HEADS = {
     "nmi": "NMI", "naive_precision": "NP", "error_rate": "ER", "ami": "AMI", "ari": "ARI",
-    "accuracy": "accuracy", "relative_error": "‖X − X̂‖/‖X‖",
+    "accuracy": "accuracy", "relative_error": "error, training", "seconds": "seconds",
+    "held_out_error": "error, held out", "sparsity_parts": "sparsity, parts",
+    "sparsity_codes": "sparsity, codes", "stability": "stability",
 }  # fmt: skip
 PAPERS = ("nmi", "naive_precision", "error_rate")
 CORRECTED = ("ami", "ari", "accuracy")
-DIGITS = {"error_rate": 2}
+ABOUT = (
+    "relative_error", "held_out_error", "sparsity_parts", "sparsity_codes", "stability", "seconds",
+)  # fmt: skip
+DIGITS = {"error_rate": 2, "seconds": 2}
 
 
 def markdown(experiment: Experiment, rows: pd.DataFrame) -> str:
-    """The paper's scores with the paper's figures beside them, then those corrected for chance."""
+    """The paper's scores with the paper's figures beside them, those corrected for chance, and
+    what needs no labels; of each what the rows have."""
     parts = [f"# {experiment.title}", ""]
     count = rows.groupby(["name", "group"], sort=False).size()
-    parts += [
-        f"{len(rows)} scores; means and deviations of {count.min()} to {count.max()} each.",
-        "",
-    ]
-    parts += _table(experiment, rows, PAPERS, paper=True)
-    parts += ["", *_table(experiment, rows, (*CORRECTED, "relative_error"), paper=False)]
-    return "\n".join(parts) + "\n"
+    each = f"{count.min()}" if count.min() == count.max() else f"{count.min()} to {count.max()}"
+    parts += [f"Means and deviations over {each} rows: folds, seeds, K-means runs.", ""]
+    has_paper = any(scoring.paper for fit in experiment.fits for scoring in fit.scorings)
+    for metrics in (PAPERS, CORRECTED, ABOUT):
+        known = tuple(name for name in metrics if rows[name].notna().any())
+        if known:
+            paper = has_paper and metrics is PAPERS
+            parts += [*_table(experiment, rows, known, paper), ""]
+    return "\n".join(parts)
 
 
 def latex(experiment: Experiment, rows: pd.DataFrame) -> str:
-    """The first of the two as a LaTeX tabular."""
-    lines = [r"\begin{tabular}{l" + "c" * len(PAPERS) + "}", r"\toprule"]
-    lines.append(" & ".join(["Method", *(HEADS[name] for name in PAPERS)]) + r" \\")
+    """The first of them as a LaTeX tabular."""
+    metrics = PAPERS if rows[PAPERS[0]].notna().any() else ABOUT
+    lines = [r"\begin{tabular}{l" + "c" * len(metrics) + "}", r"\toprule"]
+    lines.append(" & ".join(["Method", *(HEADS[name] for name in metrics)]) + r" \\")
     lines.append(r"\midrule")
-    for name, values in _cells(experiment, rows, PAPERS):
+    for name, values in _cells(experiment, rows, metrics):
         cells = [f"${mean} \\pm {deviation}$" for mean, deviation, _ in values]
         lines.append(" & ".join([name.replace("_", r"\_"), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
@@ -51,7 +60,7 @@ def _table(
     for name, values in _cells(experiment, rows, metrics):
         cells = [name]
         for mean, deviation, printed in values:
-            cells.append(f"{mean} ± {deviation}")
+            cells.append("–" if mean == "nan" else f"{mean} ± {deviation}")
             if paper:
                 cells.append("–" if printed is None else str(printed))
         lines.append("| " + " | ".join(cells) + " |")
