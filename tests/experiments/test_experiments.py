@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from deepnmf.experiments.rate import METHODS, gaps, orders, plot
 from deepnmf.experiments.rows import COLUMNS, MEASURES, read
 from deepnmf.experiments.runner import run, splits
 
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TABLE = {
     "title": "Digits", "data": "digits", "folds": 3, "first_folds": 2, "runs": 2, "kmeans": 3,
     "classes": 4, "boxes": ["nmi"],
@@ -215,3 +218,22 @@ def test_an_accelerated_subproblem_falls_like_the_square(tmp_path, digits):
     assert found["accelerated"] > 2
     assert found["accelerated"] > found["projected gradient"]
     plot(frame, "digits").savefig(tmp_path / "rate.png")
+
+
+def test_the_rows_in_the_repository_make_the_table():
+    """The claims of docs/results.md about the run at the paper's size."""
+    experiment = load("table2", full=True)
+    rows = read(RESULTS / "table2-full.csv.xz")
+    text = tables.markdown(experiment, rows)
+    means = rows.groupby("name")[["nmi", "naive_precision", "error_rate"]].mean()
+    assert (rows.groupby("name").size() == 1400).all()
+    for name, row in means.iterrows():
+        assert f"| {name} | {row['nmi']:.3f} ±" in text
+    square = means.loc["SDNMF/L (Square_1)"]
+    assert square["nmi"] == pytest.approx(0.950, abs=0.02)
+    assert square["naive_precision"] == pytest.approx(0.946, abs=0.02)
+    assert means.loc["NeNMF", "nmi"] < means.loc["SDNMF/L (linear)", "nmi"] < square["nmi"]
+    best = means.loc["SDNMF/L (Square_1), codes of unit norm"]
+    assert best["nmi"] >= 0.970
+    assert best["naive_precision"] >= 0.957
+    assert best["error_rate"] <= 5.1

@@ -15,6 +15,7 @@ from deepnmf.registry import MODELS
 
 NAMES = (
     "table2", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "sensitivity", "finetuning",
+    "readings",
 )  # fmt: skip
 TITLES = {
     "dnmf": "DNMF", "sdnmf/l": "SDNMF/L", "sdnmf/r": "SDNMF/R", "sdnmf/rl1": "SDNMF/RL1",
