@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.advice import status, warn
 from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
-from deepnmf.core.arrays import Array, eye, namespace, to_device
+from deepnmf.core.arrays import Array, eye, is_blocked, namespace, to_device
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Penalty, TopLayer
 from deepnmf.core.solvers import Solver
@@ -34,6 +34,7 @@ from deepnmf.core.training import (
     train,
 )
 from deepnmf.inputs import check_codes, check_data, is_tensor, to_compute, to_home
+from deepnmf.outofcore import blocked, is_on_disk, to_rows
 from deepnmf.settings import plan_of, whole
 
 Penalties = None | Penalty | TopLayer | Sequence[Penalty | None]
@@ -77,7 +78,12 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         the relative error ‖X − X̂‖/‖X‖ is below `tol`. 0: never.
     device : {None, "cpu", "cuda", "auto"}
         None computes where X lives. "auto" takes a CUDA device if there is one.
-    max_memory, checkpoint : None
+    max_memory : str or int, such as "600MB"
+        Work on blocks of samples that, with what the work needs, take about so much memory; codes
+        that would take more go to a file. Without it, arrays on disk (a NumPy memmap, an HDF5 or
+        zarr array) are worked on so where they would take more than a quarter of the machine's
+        memory. A list of matrices is always worked on block by block.
+    checkpoint : None
         Reserved.
     callback : callable or None
         Called with a record (a dict, as in `history_`) after each alternation and sweep. Returning
@@ -113,6 +119,8 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     >>> model.fit_transform(X).shape
     (1797, 10)
     """
+
+    n_features_in_: int
 
     def __init__(
         self,
@@ -172,15 +180,13 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Learn the weights from X, and return its codes (n_samples, k_L), as `transform` does."""
         X, data, plan, trained = self._learn(X)
-        H = encode(data, trained.weights, plan)
-        return to_home(self._projected(plan, H), X).T
+        return self._out(self._projected(plan, encode(data, trained.weights, plan)), X)
 
     def _learn(self, X: Any) -> tuple[Array, Array, Plan, Trained]:
         """Train, set the fitted attributes, and return what X has become on the way."""
         plan = plan_of(self)
-        X = check_data(self, X, fitting=True)
-        _check_given(plan, X)
-        data = to_compute(X, self.device).T
+        X, data = self._data(X, plan, fitting=True)
+        _check_given(plan, data)
         refusal = plan.solver.refusal(data)
         if refusal:
             raise ValueError(refusal)
@@ -191,6 +197,29 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         self._keep(X, plan, trained, error, basis_of(trained.weights, plan.link))
         watch.end()
         return X, data, plan, trained
+
+    def _data(self, X: Any, plan: Plan, *, fitting: bool) -> tuple[Any, Array]:
+        """X, checked, as it came and as the core sees it, (m, n)."""
+        features = None if fitting else self.n_features_in_
+        found = blocked(X, type(self).__name__, max(plan.sizes), self.max_memory, features)
+        if found is None:
+            X = np.asarray(X) if is_on_disk(X) else X
+            X = check_data(self, X, fitting=fitting)
+            return X, to_compute(X, self.device).T
+        if self.device == "cuda":
+            raise ValueError(
+                'device="cuda": data by blocks is fitted on the CPU. Use device="cpu", or give X '
+                "as one array without max_memory."
+            )
+        if fitting:
+            self.n_features_in_ = found.shape[0]
+            self.__dict__.pop("feature_names_in_", None)
+        return found, found
+
+    @staticmethod
+    def _out(H: Array, X: Any) -> Array:
+        """Codes as (n, k), where X came from."""
+        return to_rows(H) if is_blocked(H) else to_home(H, X).T
 
     def _generator(self) -> np.random.Generator:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -269,13 +298,12 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
                 'set_output(transform="default") for the codes of an inner layer.'
             )
         plan = self._fitted_plan()
-        X = check_data(self, X, fitting=False)
-        data = to_compute(X, self.device).T
+        X, data = self._data(X, plan, fitting=False)
         weights = [to_device(W, data) for W in self.weights_]
         H = encode(data, weights, plan, layer)
         if layer == len(self.weights_):
             H = self._projected(plan, H)
-        return to_home(H, X).T
+        return self._out(H, X)
 
     def inverse_transform(self, Z: Any, layer: int | None = None) -> Array:
         """What codes decode to: (n_samples, n_features). `layer` as in `transform`."""
@@ -308,11 +336,10 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         """Minus the mean over samples of ‖x − x̂‖²: higher is better."""
         check_is_fitted(self)
         plan = self._fitted_plan()
-        X = check_data(self, X, fitting=False)
-        data = to_compute(X, self.device).T
+        X, data = self._data(X, plan, fitting=False)
         weights = [to_device(W, data) for W in self.weights_]
         H = encode(data, weights, plan)
-        return -float(squared_error(data, weights, plan.link, H)) / X.shape[0]
+        return -float(squared_error(data, weights, plan.link, H)) / data.shape[-1]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file; `deepnmf.load` reads it."""
@@ -354,20 +381,20 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
 
 
 def _check_given(plan: Plan, X: Array) -> None:
-    """A given start must fit the sizes and the data."""
+    """A given start must fit the sizes and the data (m, n)."""
     if not isinstance(plan.start, Given):
         return
     given = [W if is_tensor(W) else np.asarray(W) for W in plan.start.weights]
-    widths = (X.shape[1], *plan.sizes)
+    widths = (X.shape[-2], *plan.sizes)
     expected = list(itertools.pairwise(widths))
     found = [tuple(W.shape) for W in given]
     if found != expected:
         raise ValueError(f"start: weights of shapes {found} given, {expected} needed.")
     codes = plan.start.codes
     codes = codes if codes is None or is_tensor(codes) else np.asarray(codes)
-    if codes is not None and tuple(codes.shape) != (X.shape[0], plan.sizes[-1]):
+    if codes is not None and tuple(codes.shape) != (X.shape[-1], plan.sizes[-1]):
         raise ValueError(
-            f"start: codes of shape {tuple(codes.shape)} given, {(X.shape[0], plan.sizes[-1])} "
+            f"start: codes of shape {tuple(codes.shape)} given, {(X.shape[-1], plan.sizes[-1])} "
             "needed: (n_samples, k_L)."
         )
     for name, array in [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,9 +49,9 @@ def plan_of(model: DeepNMF) -> Plan:
     one_of("scaling", model.scaling, SCALINGS)
     if model.device is not None:
         one_of("device", model.device, DEVICES)
-    for name in ("max_memory", "checkpoint"):
-        if getattr(model, name) is not None:
-            raise ValueError(f"{name} is not supported by this version: leave it None.")
+    memory(model.max_memory)
+    if model.checkpoint is not None:
+        raise ValueError("checkpoint is not supported by this version: leave it None.")
     if model.callback is not None and not callable(model.callback):
         raise ValueError(
             f"callback must be a function of one record (a dict), got {model.callback!r}."
@@ -70,6 +71,23 @@ def plan_of(model: DeepNMF) -> Plan:
         pretrain_iter=whole("pretrain_iter", model.pretrain_iter, least=0),
         tol=number("tol", model.tol),
     )
+
+
+UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+def memory(given: Any) -> float | None:
+    """Bytes from "600MB", "2 GB" or a number; None for None."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)i?b?\s*", str(given).lower())
+    try:
+        value = float(found.group(1)) * UNITS[found.group(2)] if found else float("nan")
+    except ValueError:
+        value = float("nan")
+    if not value > 0 or isinstance(given, bool):
+        raise ValueError(f'max_memory: {given!r} is no amount of memory: write "600MB" or "2GB".')
+    return value
 
 
 def layer_sizes(sizes: Any) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
@@ -18,10 +18,12 @@ import array_api_compat
 import numpy as np
 import scipy.sparse
 
+from deepnmf.core.blocks import SPACE, Blocked, Leaf, lazy, total
 from deepnmf.core.threads import share
 
 Array = Any
-"""A NumPy array or a torch tensor; where it says so, a SciPy sparse matrix as well."""
+"""A NumPy array, a torch tensor or, with a column per sample, a `Blocked` array; where it says so,
+a SciPy sparse matrix as well."""
 
 
 BLOCK = 32768
@@ -35,18 +37,25 @@ def is_sparse(X: Array) -> bool:
 
 def is_numpy(X: Array) -> bool:
     """Whether X is worked on by NumPy: an array of its own or a sparse matrix."""
-    return isinstance(X, np.ndarray) or is_sparse(X)
+    return isinstance(X, np.ndarray | Blocked) or is_sparse(X)
+
+
+def is_blocked(X: Array) -> bool:
+    """Whether X is kept by blocks of samples."""
+    return isinstance(X, Blocked)
 
 
 def namespace(*arrays: Array) -> Any:
     """The array library of these arrays: functions of the array API standard."""
+    if any(isinstance(array, Blocked) for array in arrays):
+        return SPACE
     dense = [array for array in arrays if not is_sparse(array)]
     return array_api_compat.array_namespace(*(dense or [np.empty(0)]))
 
 
 def fused_kernels(X: Array) -> ModuleType | None:
     """The kernels for arrays on a CUDA device, None for others or where Triton is missing."""
-    if isinstance(X, np.ndarray) or is_sparse(X) or X.device.type != "cuda" or not _has_triton():
+    if is_numpy(X) or X.device.type != "cuda" or not _has_triton():
         return None
     return importlib.import_module("deepnmf.core.fused")
 
@@ -54,7 +63,7 @@ def fused_kernels(X: Array) -> ModuleType | None:
 @contextmanager
 def tensor_cores(X: Array, wanted: bool) -> Iterator[None]:
     """Let products on a CUDA device round their input to TF32 (10 bits), where wanted."""
-    if not wanted or isinstance(X, np.ndarray) or is_sparse(X) or X.device.type != "cuda":
+    if not wanted or is_numpy(X) or X.device.type != "cuda":
         yield
         return
     settings = importlib.import_module("torch").backends.cuda.matmul
@@ -89,6 +98,8 @@ def repeats(X: Array) -> bool:
 
 def in_order(X: Array) -> Array:
     """X row by row in memory."""
+    if isinstance(X, Blocked):
+        return X
     return np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X.contiguous()
 
 
@@ -106,7 +117,7 @@ def repeated(X: Array, times: int) -> Array:
 
 def to_device(array: Array, like: Array) -> Array:
     """`array` (NumPy or of the same library) in the library, dtype and device of `like`."""
-    if is_sparse(like):
+    if is_sparse(like) or isinstance(like, Blocked):
         return np.asarray(array, dtype=like.dtype)
     xp = namespace(like)
     if isinstance(array, np.ndarray) and not array.flags.writeable:
@@ -116,7 +127,7 @@ def to_device(array: Array, like: Array) -> Array:
 
 def epsilon(X: Array) -> float:
     """The rounding unit of X, which may be sparse."""
-    return float(np.finfo(X.dtype).eps if is_sparse(X) else namespace(X).finfo(X.dtype).eps)
+    return float(np.finfo(X.dtype).eps if is_numpy(X) else namespace(X).finfo(X.dtype).eps)
 
 
 def eye(size: int, like: Array) -> Array:
@@ -126,7 +137,7 @@ def eye(size: int, like: Array) -> Array:
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """An array of zeros in the library, dtype and device of `like`."""
-    if is_sparse(like):
+    if is_sparse(like) or isinstance(like, Blocked):
         return np.zeros(shape, dtype=like.dtype)
     xp = namespace(like)
     return xp.zeros(shape, dtype=like.dtype, device=array_api_compat.device(like))
@@ -164,6 +175,69 @@ def draw(
     return drawn.reshape(*stack, *shape)
 
 
+PAGE = 4096
+"""Samples whose random numbers come from one generator."""
+
+
+def draw_for_samples(
+    kind: Literal["normal", "uniform"],
+    rows: int,
+    generators: Sequence[np.random.Generator],
+    like: Array,
+) -> Array:
+    """Seeded random numbers (…, rows, n) for the samples of `like` (…, m, n), as `draw` has them.
+
+    A page of samples has a generator of its own, so that a block of samples gets its numbers
+    whatever came before it: in blocks they are the same as in one piece.
+    """
+    keys = {generator: int(generator.integers(2**63)) for generator in dict.fromkeys(generators)}
+    if isinstance(like, Blocked):
+        (key,) = keys.values()
+        starts = Blocked(
+            Leaf([np.full((1, 1), start) for start in like.layout.starts()]), like.layout, 1, int
+        )
+        return lazy(_pages_of_block, starts, like, rows, kind, key)
+    stack, samples = stack_shape(like), like.shape[-1]
+    if len(generators) != int(np.prod(stack, dtype=int)):
+        raise ValueError(f"{len(generators)} generators for a stack of shape {stack}: one per run.")
+    single = epsilon(like) > 1e-10
+    drawn = to_device(
+        np.stack([_pages(kind, rows, 0, samples, key, single) for key in keys.values()]), like
+    )
+    if len(keys) < len(generators):
+        place = {generator: index for index, generator in enumerate(keys)}
+        drawn = drawn[[place[generator] for generator in generators]]
+    return drawn.reshape(*stack, rows, samples)
+
+
+def _pages_of_block(start: Array, like: Array, rows: int, kind: Any, key: int) -> Array:
+    single = like.dtype == np.float32
+    numbers = _pages(kind, rows, int(start.flat[0]), like.shape[-1], key, single)
+    return numbers.astype(like.dtype, copy=False)
+
+
+def _pages(
+    kind: Literal["normal", "uniform"], rows: int, start: int, samples: int, key: int, single: bool
+) -> np.ndarray:
+    """Numbers (rows, samples) for the samples from `start` on."""
+    numbers = np.empty((samples, rows), np.float32 if single else float)
+    first, last = start // PAGE, (start + samples - 1) // PAGE
+
+    def work(begin: int, end: int) -> None:
+        for page in range(first + begin, first + end):
+            generator = np.random.default_rng([key, page])
+            low = max(start, page * PAGE)
+            high = min(start + samples, (page + 1) * PAGE)
+            shape = (high - page * PAGE, rows)
+            normal = kind == "normal"
+            drawn = generator.standard_normal(shape) if normal else generator.random(shape)
+            numbers[low - start : high - start] = drawn[low - page * PAGE :]
+
+    if samples:
+        share(work, last + 1 - first, 10.0 * numbers.size)
+    return numbers.T
+
+
 def wider(X: Array, columns: int) -> Array:
     """X with columns of zeros added up to that many; X may be sparse."""
     extra = columns - X.shape[-1]
@@ -194,6 +268,8 @@ def put_columns(A: Array, places: Array, columns: Array) -> Array:
 
 def column_dots(U: Array, V: Array) -> Array:
     """⟨u_j, v_j⟩ for every column j: (…, 1, n)."""
+    if isinstance(U, Blocked):
+        return lazy(column_dots, U, V)
     if isinstance(U, np.ndarray):
         return np.einsum("...ij,...ij->...j", U, V)[..., None, :]
     fused = fused_kernels(U)
@@ -204,6 +280,8 @@ def column_dots(U: Array, V: Array) -> Array:
 
 def inner(U: Array, V: Array) -> Array:
     """⟨U, V⟩ = Σ_ij U_ij V_ij per run, (…), summed over columns in double precision."""
+    if isinstance(U, Blocked):
+        return total(inner, U, V)
     xp = namespace(U, V)
     return xp.sum(column_dots(U, V)[..., 0, :], axis=-1, dtype=xp.float64)
 
@@ -230,6 +308,13 @@ def precise_inner(U: Array, V: Array) -> Array:
     return inner(to_double(U), to_double(V))
 
 
+def over_samples(function: Callable[..., Array], *arguments: Array) -> Array:
+    """function(…), which is a sum over samples: of blocked arrays added up block by block."""
+    if any(isinstance(one, Blocked) for one in arguments):
+        return total(function, *arguments)
+    return function(*arguments)
+
+
 def to_double(A: Array) -> Array:
     """A in double precision."""
     xp = namespace(A)
@@ -238,6 +323,8 @@ def to_double(A: Array) -> Array:
 
 def at_least(F: Array, floor: float) -> Array:
     """max(F, floor), entry by entry."""
+    if isinstance(F, Blocked):
+        return lazy(at_least, F, floor)
     return np.maximum(F, F.dtype.type(floor)) if isinstance(F, np.ndarray) else F.clamp(min=floor)
 
 
@@ -315,6 +402,8 @@ def transposed_product(A: Array, X: Array) -> Array:
 
     On a card as the transpose of Xᵀ A: so it lies sample by sample, as its kernels want it.
     """
+    if isinstance(X, Blocked):
+        return lazy(transposed_product, A, X)
     if is_sparse(X):
         return transposed(_sparse_product(X.T, A))
     if fused_kernels(X) is not None:
@@ -324,6 +413,8 @@ def transposed_product(A: Array, X: Array) -> Array:
 
 def product_transposed(X: Array, H: Array) -> Array:
     """X Hᵀ, (…, m, k), for X (…, m, n), which may be sparse, and H (…, k, n)."""
+    if isinstance(X, Blocked):
+        return total(product_transposed, X, H)
     if is_sparse(X):
         return _sparse_product(X, H.T)
     return X @ H.mT
@@ -374,16 +465,25 @@ def gram(W: Array) -> Array:
 
 def squared_norm(X: Array) -> Array:
     """‖X‖_F² per run, in double precision; X may be sparse."""
+    if isinstance(X, Blocked):
+        return total(squared_norm, X)
     if is_sparse(X):
         return np.asarray(np.sum(np.square(X.data, dtype=np.float64)))
     return inner(X, X)
 
 
+def _entries(X: Array) -> Array:
+    """The sum of all entries, (1, 1)."""
+    return mean(X) * X.dtype.type(X.shape[0] * X.shape[1])
+
+
 def mean(X: Array) -> Array:
     """The mean entry per run, (…, 1, 1); X may be sparse."""
+    if isinstance(X, Blocked):
+        return total(_entries, X) / X.dtype.type(X.shape[0] * X.shape[1])
     if is_sparse(X):
-        total = np.sum(X.data, dtype=np.float64)
-        return np.full((1, 1), total / max(1, X.shape[0] * X.shape[1]), dtype=X.dtype)
+        entries = np.sum(X.data, dtype=np.float64)
+        return np.full((1, 1), entries / max(1, X.shape[0] * X.shape[1]), dtype=X.dtype)
     xp = namespace(X)
     average = xp.mean(xp.mean(X, axis=-1), axis=-1)
     return average[..., None, None]

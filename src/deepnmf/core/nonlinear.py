@@ -18,11 +18,14 @@ from deepnmf.core.arrays import (
     gram,
     in_order,
     inner,
+    is_blocked,
     namespace,
+    over_samples,
     put_columns,
     take_columns,
     transposed_product,
 )
+from deepnmf.core.blocks import parts, swept
 from deepnmf.core.chain import Chain
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.links import Link
@@ -96,7 +99,8 @@ class NonlinearStage(Stage):
         residual = 0 * factors.residual
         P = in_order(transposed_product(W1, self.X))
         chain = Chain.forward(self.link, factors.weights, factors.H, factors.first_gram, P)
-        chain, memories[-1], found = self._descend(chain, self._codes(chain), memories[-1])
+        descend = _descend_codes_by_blocks if is_blocked(P) else _descend
+        chain, memories[-1], found = descend(chain, self._codes(chain), memories[-1])
         chain = chain.rescaled(*self.scaling.fix_rows(chain.weights, chain.codes[-1]))
         residual = residual + found
         for level in range(depth, 1, -1):
@@ -107,7 +111,7 @@ class NonlinearStage(Stage):
                 unit_columns=self.scaling.unit_columns[level - 1],
             )
             chain = revive(chain, variable)
-            chain, memories[level - 1], found = self._descend(chain, variable, memories[level - 1])
+            chain, memories[level - 1], found = _descend(chain, variable, memories[level - 1])
             residual = residual + found
         first, H = chain.codes[0], chain.codes[-1]
         weights = chain.weights
@@ -125,7 +129,8 @@ class NonlinearStage(Stage):
 
     def objective(self, factors: NonlinearFactors) -> tuple[Array, Array]:
         """f and the part of it that is penalties, per run."""
-        penalty = self.penalty_H.value(factors.H) + self.weights_penalty(factors.weights)
+        of_codes = over_samples(self.penalty_H.value, factors.H)
+        penalty = of_codes + self.weights_penalty(factors.weights)
         return factors.fit + penalty, penalty
 
     def dead(self, factors: NonlinearFactors) -> Array:
@@ -138,14 +143,48 @@ class NonlinearStage(Stage):
         )
         return Variable(chain.depth, codes=True, penalty=penalty)
 
-    @staticmethod
-    def _descend(chain: Chain, variable: Variable, t: Array) -> tuple[Chain, Array, Array]:
-        F = variable.value(chain)
-        size, residual = inner(F, F), None
-        for _ in range(STEPS):
-            chain, t, mapping, _ = step(chain, variable, t)
-            residual = per_run(mapping) if residual is None else residual
-        return chain, t, residual * size
+
+def _descend(chain: Chain, variable: Variable, t: Array) -> tuple[Chain, Array, Array]:
+    """A few steps of one factor, and ‖F‖² times its gradient mapping as they found it."""
+    F = variable.value(chain)
+    size, residual = inner(F, F), None
+    for _ in range(STEPS):
+        chain, t, mapping, _ = step(chain, variable, t)
+        residual = per_run(mapping) if residual is None else residual
+        if is_blocked(chain.P):  # written down anew: a step on top of a step would be done twice
+            chain = Chain.forward(chain.link, chain.weights, chain.codes[-1], chain.M, chain.P)
+    return chain, t, residual * size
+
+
+def _descend_codes_by_blocks(
+    chain: Chain, variable: Variable, t: Array
+) -> tuple[Chain, Array, Array]:
+    """`_descend` for H_L: all steps of a block in one pass."""
+    H = chain.codes[-1]
+    nodes = parts(_codes_of_block, 4, chain.link, chain.weights, H, chain.M, chain.P, variable, t)
+    found = swept(
+        H.layout, store=[(nodes[0], H.shape[0], H.dtype)], sums=nodes[2:], collect=nodes[1:2]
+    )
+    mapping, size = found.sums
+    moved = Chain.forward(chain.link, chain.weights, found.stored[0], chain.M, chain.P)
+    return moved, found.collected[0], mapping * size
+
+
+def _codes_of_block(
+    link: Link,
+    weights: Sequence[Array],
+    H: Array,
+    M: Array,
+    P: Array,
+    variable: Variable,
+    t: Array,
+) -> tuple[Array, Array, Array, Array]:
+    """H_L and step sizes of a block after a few steps, its gradient mapping before them, ‖H_L‖²."""
+    chain, size, residual = Chain.forward(link, weights, H, M, P), inner(H, H), None
+    for _ in range(STEPS):
+        chain, t, mapping, _ = step(chain, variable, t)
+        residual = per_run(mapping) if residual is None else residual
+    return chain.codes[-1], t, residual, size
 
 
 def polish_codes(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from deepnmf.core.arrays import Array, gram, product_transposed, transposed_product
+from deepnmf.core.arrays import Array, gram, is_blocked, product_transposed, transposed_product
+from deepnmf.core.blocks import parts, swept
 from deepnmf.core.penalties import Penalty
 from deepnmf.core.solvers import Solver
 from deepnmf.core.subproblems import codes_problem
@@ -28,6 +29,9 @@ class Sums(NamedTuple):
 
 def add_up(X: Array, H: Array) -> Sums:
     """The sums for given codes."""
+    if is_blocked(X):
+        nodes = parts(_both_sums, 2, X, H)
+        return Sums(*swept(X.layout, sums=nodes).sums)
     return Sums(gram(H.mT), product_transposed(X, H))
 
 
@@ -50,7 +54,36 @@ def update_codes(
     memory: Any,
 ) -> Coded:
     """Lower ½‖X − ΨH‖² + R(H) from the codes there are, then add up."""
+    if is_blocked(X):
+        nodes = parts(_updated, 5, X, H, basis, basis_gram, penalty, solver, memory)
+        found = swept(
+            X.layout,
+            store=[(nodes[0], basis.shape[-1], X.dtype)],
+            sums=nodes[2:],
+            collect=nodes[1:2],
+        )
+        residual, S, Q = found.sums
+        return Coded(found.stored[0], Sums(S, Q), found.collected[0], residual)
     problem = codes_problem(basis_gram, transposed_product(basis, X), penalty)
     H, memory, residual = solver.update(problem, H, memory)
     del problem
     return Coded(H, add_up(X, H), memory, residual)
+
+
+def _both_sums(X: Array, H: Array) -> tuple[Array, Array]:
+    """The sums of a block."""
+    return tuple(add_up(X, H))  # type: ignore[return-value]
+
+
+def _updated(
+    X: Array,
+    H: Array,
+    basis: Array,
+    basis_gram: Array,
+    penalty: Penalty,
+    solver: Solver,
+    memory: Any,
+) -> tuple[Array, Any, Array, Array, Array]:
+    """`update_codes` of a block, as what is stored, collected and summed."""
+    coded = update_codes(X, H, basis, basis_gram, penalty, solver, memory)
+    return coded.H, coded.memory, coded.residual, coded.sums.S, coded.sums.Q

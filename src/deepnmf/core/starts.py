@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,10 +15,13 @@ from deepnmf.core.arrays import (
     Array,
     column_dots,
     draw,
+    draw_for_samples,
     eigh,
+    epsilon,
     gram,
     in_order,
     inner,
+    is_blocked,
     is_numpy,
     is_sparse,
     mean,
@@ -35,6 +38,7 @@ from deepnmf.core.arrays import (
     transposed_product,
     zeros,
 )
+from deepnmf.core.blocks import lazy, total
 
 Generators = Sequence[np.random.Generator]
 Fill = Literal["zero", "mean", "random"] | float
@@ -54,8 +58,8 @@ class Random(Start):
 
     def factors(self, X: Array, k: int, generators: Generators) -> tuple[Array, Array]:
         W = draw("uniform", (X.shape[-2], k), generators, X)
-        H = draw("uniform", (k, X.shape[-1]), generators, X)
-        s = scalars(best_scale(inner(transposed_product(W, X), H), gram(W), gram(H.mT)), W)
+        H = draw_for_samples("uniform", k, generators, X)
+        s = scalars(best_scale(inner(transposed_product(W, X), H), gram(W), H @ H.mT), W)
         return s * W, s * H
 
 
@@ -87,41 +91,52 @@ class Nnsvd(Start):
         U, sigma, Vt = truncated_svd(X, k)
         xp = namespace(U)
         s = sigma[..., None, :]
-        u_up, v_up = positive(U), positive(Vt.mT)
-        u_down, v_down = positive(-U), positive(-Vt.mT)
-        size_up = xp.sqrt(column_dots(u_up, u_up) * column_dots(v_up, v_up))
-        size_down = xp.sqrt(column_dots(u_down, u_down) * column_dots(v_down, v_down))
+        u_up, v_up = positive(U), positive(Vt)
+        u_down, v_down = positive(-U), positive(-Vt)
+        size_up = xp.sqrt(column_dots(u_up, u_up) * _row_squares(v_up))
+        size_down = xp.sqrt(column_dots(u_down, u_down) * _row_squares(v_down))
         up = size_up >= size_down
         size = xp.where(up, size_up, size_down)
-        u, v = xp.where(up, u_up, u_down), xp.where(up, v_up, v_down)
+        u = xp.where(up, u_up, u_down)
+        v = namespace(v_up).where(up.mT, v_up, v_down)
         # √(σ‖u‖‖v‖) u/‖u‖ = u √(σ‖v‖/‖u‖): safe where a part is all zero.
         W = u * xp.sqrt(s * size) / _nonzero(xp.sqrt(column_dots(u, u)))
-        H = v * xp.sqrt(s * size) / _nonzero(xp.sqrt(column_dots(v, v)))
-        return self._filled(X, W, k, generators), self._filled(X, H, k, generators).mT
-
-    def _filled(self, X: Array, F: Array, k: int, generators: Generators) -> Array:
-        """F (…, rows, j ≤ k) with its zeros filled, and random columns up to k."""
-        xp = namespace(F)
+        H = v * (xp.sqrt(s * size) / _nonzero(xp.sqrt(_row_squares(v)))).mT
         average = mean(X)
-        if F.shape[-1]:
-            largest = xp.max(F, axis=(-2, -1), keepdims=True)
-            empty = max(100 * float(xp.finfo(F.dtype).eps), 1e-10) * largest >= F
-            F = xp.where(empty, self._filling(F, average, generators), F)
-        if F.shape[-1] == k:
-            return F
-        rest = xp.abs(draw("normal", (F.shape[-2], k - F.shape[-1]), generators, F))
-        return xp.concat([F, rest * xp.sqrt(average / k)], axis=-1)
 
-    def _filling(self, F: Array, average: Array, generators: Generators) -> Array:
-        """What stands where F is zero, in the shape of F."""
+        def for_parts(columns: int) -> Array:
+            return draw("normal", (X.shape[-2], columns), generators, W)
+
+        def for_codes(rows: int) -> Array:
+            return draw_for_samples("normal", rows, generators, X)
+
+        rank = sigma.shape[-1]
+        W = self._filled(W, average, lambda: for_parts(rank))
+        H = self._filled(H, average, lambda: for_codes(rank))
+        if rank < k:
+            size = xp.sqrt(average / k)
+            W = xp.concat([W, xp.abs(for_parts(k - rank)) * size], axis=-1)
+            H = joined_rows(H, namespace(H).abs(for_codes(k - rank)) * size)
+        # Sample by sample in memory, as the kernels of a card want it.
+        return W, H if is_numpy(H) else in_order(H.mT).mT
+
+    def _filled(self, F: Array, average: Array, numbers: Callable[[], Array]) -> Array:
+        """F with its zeros filled; `numbers` draws as many as F has."""
         xp = namespace(F)
-        if self.fill == "zero":
-            return xp.zeros_like(F)
+        if 0 in F.shape:
+            return F
+        largest = xp.max(F, axis=(-2, -1), keepdims=True)
+        empty = max(100 * epsilon(F), 1e-10) * largest >= F
+        return xp.where(empty, self._filling(F, average, numbers), F)
+
+    def _filling(self, F: Array, average: Array, numbers: Callable[[], Array]) -> Array:
+        """What stands where F is zero, to be broadcast to the shape of F."""
+        xp = namespace(F)
         if self.fill == "mean":
-            return average + xp.zeros_like(F)
+            return average + 0 * F
         if self.fill == "random":
-            return xp.abs(draw("normal", tuple(F.shape[-2:]), generators, F)) * average / 100
-        return xp.full_like(F, self.fill)
+            return xp.abs(numbers()) * average / 100
+        return 0 * F + (0.0 if self.fill == "zero" else float(self.fill))
 
 
 @dataclass(frozen=True)
@@ -135,6 +150,18 @@ class Given:
 
     weights: Sequence[Array]
     codes: Array | None = None
+
+
+def _row_squares(V: Array) -> Array:
+    """‖v_i‖² of every row, as (…, 1, k)."""
+    return namespace(V).sum(V * V, axis=-1, keepdims=True).mT
+
+
+def joined_rows(A: Array, B: Array) -> Array:
+    """A above B."""
+    if is_blocked(A):
+        return lazy(joined_rows, A, B)
+    return namespace(A).concat([A, B], axis=-2)
 
 
 def best_scale(fitted: Array, W_gram: Array, S: Array) -> Array:
@@ -157,7 +184,9 @@ def truncated_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
         times = X.shape[-3]
         row = repeated(sigma[..., None, :], times)[..., 0, :]
         return repeated(U, times), row, repeated(Vt, times)
-    if is_sparse(X) or min(X.shape[-2:]) > LONG:
+    if is_blocked(X):
+        U, sigma, Vt = _blocked_svd(X, k)
+    elif is_sparse(X) or min(X.shape[-2:]) > LONG:
         U, sigma, Vt = _subspace_svd(X, k)
     elif X.shape[-2] <= X.shape[-1]:
         U, sigma, Vt = _gram_svd(X, k)
@@ -187,9 +216,14 @@ EXTRA, ITERATIONS = 10, 8
 
 def _gram_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     """From X Xᵀ, for X with no more rows than columns."""
-    xp = namespace(X)
     double = to_double(X)
-    G = double @ double.mT
+    U, sigma = _left_vectors(double @ double.mT, k, X)
+    return U, sigma, _right_vectors(U, sigma, X)
+
+
+def _left_vectors(G: Array, k: int, X: Array) -> tuple[Array, Array]:
+    """The k leading eigenvectors of G = X Xᵀ, and the roots of their eigenvalues."""
+    xp = namespace(G)
     size = min(k + EXTRA, X.shape[-2])
     # On a card the eigenvectors of every run would be found one run after the other.
     if (6 if is_numpy(X) else 3) * size <= X.shape[-2]:
@@ -203,8 +237,43 @@ def _gram_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     # In order: a product with a flipped view can be a hundred times slower.
     U = in_order(xp.flip(vectors, axis=-1)[..., :k])
     sigma = xp.sqrt(positive(xp.flip(squares, axis=-1)[..., :k]))
-    U, sigma = (xp.astype(part, X.dtype, copy=False) for part in (U, sigma))
-    return U, sigma, (U.mT @ X) / _nonzero(sigma)[..., None]
+    return xp.astype(U, X.dtype, copy=False), xp.astype(sigma, X.dtype, copy=False)
+
+
+def _right_vectors(U: Array, sigma: Array, X: Array) -> Array:
+    """Vᵀ = diag(σ)⁻¹ Uᵀ X."""
+    return (U.mT @ X if not is_numpy(X) else transposed_product(U, X)) / _nonzero(sigma)[..., None]
+
+
+def _blocked_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
+    """By sums over blocks: X Xᵀ, or where it is too large, subspace iteration on the side of the
+    features."""
+    if X.shape[-2] <= LONG:
+        G = total(_double_gram, X)
+        U, sigma = _left_vectors(G, k, X)
+    else:
+        size = min(k + EXTRA, *X.shape)
+        noise = draw_for_samples("normal", size, [np.random.default_rng(0)], X)
+        basis = orthonormal(to_double(product_transposed(X, noise)))
+        for _ in range(ITERATIONS + 1):
+            basis = orthonormal(total(_there_and_back, X, basis.astype(X.dtype)))
+        squares, vectors = eigh(basis.T @ total(_there_and_back, X, basis.astype(X.dtype)))
+        U = (basis @ vectors[:, ::-1])[:, :k].astype(X.dtype)
+        sigma = np.sqrt(positive(squares[::-1][:k])).astype(X.dtype)
+    return U, sigma, _right_vectors(U, sigma, X)
+
+
+def _double_gram(X: Array) -> Array:
+    """X Xᵀ of a block, in double precision."""
+    if is_sparse(X):
+        return (X.astype(np.float64) @ X.T).toarray()
+    double = to_double(X)
+    return double @ double.T
+
+
+def _there_and_back(X: Array, basis: Array) -> Array:
+    """X Xᵀ B."""
+    return to_double(product_transposed(X, transposed_product(basis, X)))
 
 
 def _subspace_svd(X: Array, k: int) -> tuple[Array, Array, Array]:

@@ -16,6 +16,7 @@ from deepnmf.core.arrays import (
     gram,
     in_order,
     inner,
+    is_blocked,
     is_numpy,
     namespace,
     spread,
@@ -27,6 +28,7 @@ from deepnmf.core.arrays import (
     transposed_product,
     wider,
 )
+from deepnmf.core.blocks import lazy, split, swept, total
 from deepnmf.core.extrapolation import Extrapolated
 from deepnmf.core.linear import LinearStage, product
 from deepnmf.core.links import Identity, Link
@@ -160,6 +162,8 @@ def _train(X: Array, plan: Plan, generators: Generators, report: Report | None) 
         weights = tuple(to_device(W, X) for W in plan.start.weights)
         given = plan.start.codes
         H = encode(X, weights, plan) if given is None else to_device(given, X).mT
+        if is_blocked(X) and not is_blocked(H):
+            H = split(H, X.layout)
     elif deep:
         weights, H = pretrain(X, plan, plan.start, generators, watch)
     else:
@@ -274,6 +278,10 @@ def encode_through(
     X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]
 ) -> Array:
     """The codes of X for weights and penalties of layers 1 … l and the link between them."""
+    if is_blocked(X):
+        node = lazy(encode_through, X, weights, link, penalties)
+        rows = weights[-1].shape[-1]
+        return swept(X.layout, store=[(node.node, rows, X.dtype)]).stored[0]
     if link.linear or len(weights) == 1:
         return nonnegative_least_squares(X, product(weights), penalties[-1])
     samples = X.shape[-1]
@@ -325,6 +333,8 @@ def basis_of(weights: Sequence[Array], link: Link) -> Array:
 
 def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
     """‖X − X̂‖² per run, from products: ‖X‖² − 2⟨W_1ᵀX, H̃_1⟩ + ⟨W_1ᵀW_1, H̃_1H̃_1ᵀ⟩."""
+    if is_blocked(X):
+        return total(squared_error, X, weights, link, H)
     if link.linear:
         weights = [product(weights)]
     X = spread(X)

@@ -23,10 +23,12 @@ from deepnmf.core.arrays import (
     column_dots,
     fused_kernels,
     inner,
+    is_blocked,
     namespace,
     positive,
     scalars,
 )
+from deepnmf.core.blocks import totals
 from deepnmf.core.chain import Chain
 from deepnmf.core.penalties import Penalty
 from deepnmf.core.quartic import minimise_quartic
@@ -212,13 +214,13 @@ def _coefficients(
             sums = xp.astype(xp.sum(sums, axis=-1, keepdims=True, dtype=xp.float64), G.dtype)
         c1, c2, c3, c4 = (sums[..., [index], :] for index in range(4))
         return c1, c2, c3, c4
-    dots = variable.dots
-    return (
-        dots(G, U1),
-        dots(G, U2) + dots(U1, MU1) / 2,
-        dots(U1, MU2),
-        dots(U2, MU2) / 2,
-    )
+    pairs = ((G, U1), (G, U2), (U1, MU1), (U1, MU2), (U2, MU2))
+    if is_blocked(G) and not variable.codes:  # all in one pass
+        found = totals([(inner, pair, {}) for pair in pairs])
+        GU1, GU2, first, mixed, second = (scalars(value, G) for value in found)
+    else:
+        GU1, GU2, first, mixed, second = (variable.dots(*pair) for pair in pairs)
+    return GU1, GU2 + first / 2, mixed, second / 2
 
 
 def _armijo(
