@@ -19,7 +19,7 @@ SOLVERS: list[Solver] = [
     Nesterov(),
     Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True),
     Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True, joint=True),
-    ProjectedGradient(max_steps=100, joint=True),
+    ProjectedGradient(joint=True),
     ProjectedGradient(),
 ]
 STARTS: list[Start] = [Nnsvd("zero"), Nnsvd("mean"), Nnsvd("random"), Nnsvd(0.1), Random()]

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.advice import status, warn
 from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
+from deepnmf.cluster import is_dask, on_cluster, transformed
 from deepnmf.core.arrays import Array, eye, is_blocked, namespace, to_device
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Penalty, TopLayer
@@ -179,8 +180,10 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     @with_callbacks
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Learn the weights from X, and return its codes (n_samples, k_L), as `transform` does."""
-        X, data, plan, trained = self._learn(X)
-        return self._out(self._projected(plan, encode(data, trained.weights, plan)), X)
+        checked, data, plan, trained = self._learn(X)
+        if is_dask(X):
+            return self.transform(X)
+        return self._out(self._projected(plan, encode(data, trained.weights, plan)), checked)
 
     def _learn(self, X: Any) -> tuple[Array, Array, Plan, Trained]:
         """Train, set the fitted attributes, and return what X has become on the way."""
@@ -201,7 +204,12 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     def _data(self, X: Any, plan: Plan, *, fitting: bool) -> tuple[Any, Array]:
         """X, checked, as it came and as the core sees it, (m, n)."""
         features = None if fitting else self.n_features_in_
-        found = blocked(X, type(self).__name__, max(plan.sizes), self.max_memory, features)
+        found: Any
+        if is_dask(X):
+            found = on_cluster(X, type(self).__name__, features)
+        else:
+            widest = max(plan.sizes)
+            found = blocked(X, type(self).__name__, widest, self.max_memory, features)
         if found is None:
             X = np.asarray(X) if is_on_disk(X) else X
             X = check_data(self, X, fitting=fitting)
@@ -298,6 +306,8 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
                 'set_output(transform="default") for the codes of an inner layer.'
             )
         plan = self._fitted_plan()
+        if is_dask(X):  # a Dask array again: nothing is worked out yet
+            return transformed(self, X, layer)
         X, data = self._data(X, plan, fitting=False)
         weights = [to_device(W, data) for W in self.weights_]
         H = encode(data, weights, plan, layer)

@@ -130,7 +130,9 @@ def test_coordinate_and_nesterov_agree_on_where_the_end_is(model, first, low_ran
     """From where one has come to its end, the other finds next to nothing to gain. (From the same
     start they may end in different minima.)"""
     other = Nesterov() if isinstance(first, Coordinate) else Coordinate()
-    settings = plan(model, (10, 6), scaling="fixed", max_iter=3000, pretrain_iter=50, tol=0)
+    settings = plan(
+        model, (10, 6), strength=0.01, scaling="fixed", max_iter=3000, pretrain_iter=50, tol=0
+    )
     ended = train(low_rank, replace(settings, solver=first), rng_list(0))
     start = Given(ended.weights, ended.H.T)
     further = replace(settings, solver=other, start=start, max_iter=500)
@@ -142,17 +144,20 @@ def test_coordinate_and_nesterov_agree_on_where_the_end_is(model, first, low_ran
 
 @pytest.mark.long
 @pytest.mark.parametrize("model", DEEP, ids=named)
-def test_coordinate_ends_no_higher_than_nesterov_on_real_data(model, digits):
-    """Run long from the same start. (It may end lower, in another minimum.)"""
+def test_coordinate_and_nesterov_meet_on_real_data(model, digits):
+    """Run long from the same start. (Under penalties that rule the fit they may end in different
+    minima.)"""
     X = digits[:600].T
-    settings = plan(model, (24, 10), scaling="fixed", max_iter=1, pretrain_iter=50, tol=0)
+    settings = plan(
+        model, (24, 10), strength=1e-3, scaling="fixed", max_iter=1, pretrain_iter=50, tol=0
+    )
     begun = train(X, replace(settings, solver=Nesterov()), rng_list(0))
     settings = replace(settings, start=Given(begun.weights, begun.H.T))
     ends = [
         train(X, replace(settings, solver=solver, max_iter=sweeps), rng_list(0)).history[-1]
         for solver, sweeps in ((Nesterov(), 3000), (Coordinate(), 1000))
     ]
-    assert ends[1]["objective"] <= ends[0]["objective"] * (1 + 5e-3)
+    assert ends[1]["objective"] == pytest.approx(ends[0]["objective"], rel=5e-3)
 
 
 @pytest.mark.parametrize("scaling", ["paper", "fixed"])

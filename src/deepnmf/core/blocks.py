@@ -10,13 +10,14 @@ same for one block in memory, for many on disk, and for many on other machines.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat.numpy as numpy_space
 import numpy as np
@@ -41,24 +42,69 @@ class Layout:
         """The first sample of every block."""
         return [0, *np.cumsum(self.widths)[:-1].tolist()]
 
-    def run(self, nodes: Sequence[Node], take: Callable[[int, list[Any]], None]) -> None:
-        """Work out these nodes block by block, and hand them over."""
+    def sweep(
+        self,
+        store: Sequence[ToStore] = (),
+        sums: Sequence[Node] = (),
+        collect: Sequence[Node] = (),
+        gather: Sequence[Node] = (),
+    ) -> Swept:
+        """One pass: arrays to store by blocks, sums over the blocks, small things to collect for
+        the next pass over the same block, and to gather as they are."""
+        stores = [stored_as(self, one.rows, one.dtype) for one in store]
+        added = [Sum() for _ in sums]
+        kept: list[list[Any]] = [[] for _ in (*collect, *gather)]
+        nodes = [*(one.node for one in store), *sums, *collect, *gather]
         for index in range(len(self.widths)):
-            known: dict[int, Any] = {}
-            take(index, [node.value(index, known) for node in nodes])
+            known: dict[Any, Any] = {}
+            values = iter([node.value(index, known) for node in nodes])
+            for place in stores:
+                place[index] = next(values)
+            for one in added:
+                one.add(next(values))
+            for row, value in zip(kept, values, strict=True):
+                row.append(value)
+        return Swept(
+            [
+                Blocked(Leaf(place), self, one.rows, one.dtype)
+                for place, one in zip(stores, store, strict=True)
+            ],
+            [one.result() for one in added],
+            [Leaf(row) for row in kept[: len(collect)]],
+            kept[len(collect) :],
+        )
+
+
+class ToStore(NamedTuple):
+    """An array to be stored by blocks; `recipe` makes a block that was lost from what is not."""
+
+    node: Node
+    rows: int
+    dtype: Any
+    recipe: Node | None = None
+
+
+@dataclass
+class Swept:
+    """What a pass left."""
+
+    stored: list[Blocked]
+    sums: list[Any]
+    collected: list[Node]
+    gathered: list[list[Any]]
 
 
 class Node:
     """How a block comes about."""
 
-    def value(self, index: int, known: dict[int, Any]) -> Any:
+    def value(self, index: int, known: dict[Any, Any]) -> Any:
         """The block with that number; `known` has what this pass has worked out of it."""
         key = id(self)
         if key not in known:
             known[key] = self.make(index, known)
         return known[key]
 
-    def make(self, index: int, known: dict[int, Any]) -> Any:
+    def make(self, index: int, known: dict[Any, Any]) -> Any:
         raise NotImplementedError
 
 
@@ -68,7 +114,7 @@ class Leaf(Node):
 
     blocks: Any
 
-    def make(self, index: int, known: dict[int, Any]) -> Any:
+    def make(self, index: int, known: dict[Any, Any]) -> Any:
         del known
         return self.blocks[index]
 
@@ -81,7 +127,7 @@ class Applied(Node):
     arguments: tuple[Any, ...]
     options: dict[str, Any] = field(default_factory=dict)
 
-    def make(self, index: int, known: dict[int, Any]) -> Any:
+    def make(self, index: int, known: dict[Any, Any]) -> Any:
         given = [
             one.value(index, known) if isinstance(one, Node) else one for one in self.arguments
         ]
@@ -95,7 +141,7 @@ class Item(Node):
     node: Node
     place: int
 
-    def make(self, index: int, known: dict[int, Any]) -> Any:
+    def make(self, index: int, known: dict[Any, Any]) -> Any:
         return self.node.value(index, known)[self.place]
 
 
@@ -114,6 +160,11 @@ class Blocked:
         """The blocks, one after the other."""
         for index in range(len(self.layout.widths)):
             yield self.node.value(index, {})
+
+    def stored(self, recipe: Node | None = None) -> Blocked:
+        """The same, worked out once and put by."""
+        rows, _ = self.shape
+        return self.layout.sweep([ToStore(self.node, rows, self.dtype, recipe)]).stored[0]
 
     def whole(self) -> Block:
         """All of it in memory."""
@@ -202,47 +253,7 @@ def totals(wanted: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str,
     """Several sums over the blocks in one pass."""
     layout = layout_of([one for _, arguments, _ in wanted for one in arguments])
     nodes = [Applied(function, _nodes(given), options) for function, given, options in wanted]
-    return swept(layout, sums=nodes).sums
-
-
-@dataclass
-class Swept:
-    """What a pass left: arrays stored by blocks, sums, and per block whatever was collected."""
-
-    stored: list[Blocked]
-    sums: list[Any]
-    collected: list[Leaf]
-
-
-def swept(
-    layout: Layout,
-    store: Sequence[tuple[Node, int, Any]] = (),
-    sums: Sequence[Node] = (),
-    collect: Sequence[Node] = (),
-) -> Swept:
-    """One pass. `store`: nodes of arrays with their rows and type; `collect`: of small things."""
-    stores = [stored_as(layout, rows, dtype) for _, rows, dtype in store]
-    found: list[Sum] = [Sum() for _ in sums]
-    gathered: list[list[Any]] = [[None] * len(layout.widths) for _ in collect]
-
-    def take(index: int, values: list[Any]) -> None:
-        rest = iter(values)
-        for place in stores:
-            place[index] = next(rest)
-        for one in found:
-            one.add(next(rest))
-        for row in gathered:
-            row[index] = next(rest)
-
-    layout.run([*(node for node, _, _ in store), *sums, *collect], take)
-    return Swept(
-        [
-            Blocked(Leaf(place), layout, rows, dtype)
-            for place, (_, rows, dtype) in zip(stores, store, strict=True)
-        ],
-        [one.result() for one in found],
-        [Leaf(row) for row in gathered],
-    )
+    return layout.sweep(sums=nodes).sums
 
 
 class Sum:
@@ -367,12 +378,8 @@ class _Space:
     def _each(
         function: Callable[..., Any], A: Blocked, join: Callable[..., Any], **options: Any
     ) -> Any:
-        found = None
-        for one in (
-            swept(A.layout, collect=[Applied(function, (A.node,), options)]).collected[0].blocks
-        ):
-            found = one if found is None else join(found, one)
-        return found
+        node = Applied(function, (A.node,), options)
+        return functools.reduce(join, A.layout.sweep(gather=[node]).gathered[0])
 
 
 SPACE = _Space()

@@ -25,13 +25,14 @@ from deepnmf.core.arrays import (
     take_columns,
     transposed_product,
 )
-from deepnmf.core.blocks import parts, swept
+from deepnmf.core.blocks import Node, ToStore, lazy, parts
 from deepnmf.core.chain import Chain
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.links import Link
-from deepnmf.core.penalties import Penalty
+from deepnmf.core.penalties import Penalty, Zero
 from deepnmf.core.revival import count_dead, revive
-from deepnmf.core.samples import add_up
+from deepnmf.core.samples import add_up, least_squares
+from deepnmf.core.solvers import Nesterov
 from deepnmf.core.solvers.base import per_run
 from deepnmf.core.solvers.line_search import Heading, Variable, step
 from deepnmf.core.stage import Stage, choose_each
@@ -99,8 +100,12 @@ class NonlinearStage(Stage):
         residual = 0 * factors.residual
         P = in_order(transposed_product(W1, self.X))
         chain = Chain.forward(self.link, factors.weights, factors.H, factors.first_gram, P)
-        descend = _descend_codes_by_blocks if is_blocked(P) else _descend
-        chain, memories[-1], found = descend(chain, self._codes(chain), memories[-1])
+        codes = self._codes(chain)
+        if is_blocked(P):
+            anew = lazy(encode_roughly, self.X, chain.weights, self.link, codes.penalty).node
+            chain, memories[-1], found = _descend_codes_by_blocks(chain, codes, memories[-1], anew)
+        else:
+            chain, memories[-1], found = _descend(chain, codes, memories[-1])
         chain = chain.rescaled(*self.scaling.fix_rows(chain.weights, chain.codes[-1]))
         residual = residual + found
         for level in range(depth, 1, -1):
@@ -157,13 +162,13 @@ def _descend(chain: Chain, variable: Variable, t: Array) -> tuple[Chain, Array, 
 
 
 def _descend_codes_by_blocks(
-    chain: Chain, variable: Variable, t: Array
+    chain: Chain, variable: Variable, t: Array, anew: Node
 ) -> tuple[Chain, Array, Array]:
-    """`_descend` for H_L: all steps of a block in one pass."""
+    """`_descend` for H_L: all steps of a block in one pass. `anew` makes a block that is lost."""
     H = chain.codes[-1]
     nodes = parts(_codes_of_block, 4, chain.link, chain.weights, H, chain.M, chain.P, variable, t)
-    found = swept(
-        H.layout, store=[(nodes[0], H.shape[0], H.dtype)], sums=nodes[2:], collect=nodes[1:2]
+    found = H.layout.sweep(
+        [ToStore(nodes[0], H.shape[0], H.dtype, anew)], sums=nodes[2:], collect=nodes[1:2]
     )
     mapping, size = found.sums
     moved = Chain.forward(chain.link, chain.weights, found.stored[0], chain.M, chain.P)
@@ -185,6 +190,16 @@ def _codes_of_block(
         chain, t, mapping, _ = step(chain, variable, t)
         residual = per_run(mapping) if residual is None else residual
     return chain.codes[-1], t, residual, size
+
+
+def encode_roughly(X: Array, weights: Sequence[Array], link: Link, penalty: Penalty) -> Array:
+    """Codes through all layers, layer by layer and then polished."""
+    H = X
+    for below, W in enumerate(weights):
+        data = link.project(H) if below else X
+        last = below == len(weights) - 1
+        H = least_squares(data, W, penalty if last else Zero(), Nesterov(max_steps=30))
+    return polish_codes(link, weights, X, H, penalty)
 
 
 def polish_codes(

@@ -9,10 +9,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from deepnmf.core.arrays import Array, gram, is_blocked, product_transposed, transposed_product
-from deepnmf.core.blocks import parts, swept
+from deepnmf.core.arrays import (
+    Array,
+    epsilon,
+    gram,
+    is_blocked,
+    is_numpy,
+    product_transposed,
+    transposed_product,
+)
+from deepnmf.core.blocks import ToStore, lazy, parts
 from deepnmf.core.penalties import Penalty
-from deepnmf.core.solvers import Solver
+from deepnmf.core.solvers import Coordinate, Nesterov, Solver
+from deepnmf.core.starts import empty_codes
 from deepnmf.core.subproblems import codes_problem
 
 
@@ -30,8 +39,7 @@ class Sums(NamedTuple):
 def add_up(X: Array, H: Array) -> Sums:
     """The sums for given codes."""
     if is_blocked(X):
-        nodes = parts(_both_sums, 2, X, H)
-        return Sums(*swept(X.layout, sums=nodes).sums)
+        return Sums(*X.layout.sweep(sums=parts(_both_sums, 2, X, H)).sums)
     return Sums(gram(H.mT), product_transposed(X, H))
 
 
@@ -56,12 +64,9 @@ def update_codes(
     """Lower ½‖X − ΨH‖² + R(H) from the codes there are, then add up."""
     if is_blocked(X):
         nodes = parts(_updated, 5, X, H, basis, basis_gram, penalty, solver, memory)
-        found = swept(
-            X.layout,
-            store=[(nodes[0], basis.shape[-1], X.dtype)],
-            sums=nodes[2:],
-            collect=nodes[1:2],
-        )
+        anew = lazy(nonnegative_least_squares, X, basis, penalty).node
+        codes = ToStore(nodes[0], basis.shape[-1], X.dtype, anew)
+        found = X.layout.sweep([codes], sums=nodes[2:], collect=nodes[1:2])
         residual, S, Q = found.sums
         return Coded(found.stored[0], Sums(S, Q), found.collected[0], residual)
     problem = codes_problem(basis_gram, transposed_product(basis, X), penalty)
@@ -87,3 +92,22 @@ def _updated(
     """`update_codes` of a block, as what is stored, collected and summed."""
     coded = update_codes(X, H, basis, basis_gram, penalty, solver, memory)
     return coded.H, coded.memory, coded.residual, coded.sums.S, coded.sums.Q
+
+
+def nonnegative_least_squares(X: Array, basis: Array, penalty: Penalty) -> Array:
+    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved until rounding is in sight."""
+    return least_squares(X, basis, penalty, _encoder(X))
+
+
+def _encoder(X: Array) -> Solver:
+    """What finds codes to the end with the weights frozen."""
+    double = epsilon(X) < 1e-10
+    if is_numpy(X):
+        return Coordinate(max_passes=2000, tol=1e-20 if double else 1e-12)
+    return Nesterov(max_steps=2000, tol=1e-7 if double else 1e-5)
+
+
+def least_squares(X: Array, basis: Array, penalty: Penalty, solver: Solver) -> Array:
+    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H), from H = 0."""
+    problem = codes_problem(gram(basis), transposed_product(basis, X), penalty)
+    return solver.update(problem, empty_codes(X, basis.shape[-1])).F

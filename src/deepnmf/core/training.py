@@ -11,13 +11,11 @@ import numpy as np
 
 from deepnmf.core.arrays import (
     Array,
-    epsilon,
     eye,
     gram,
     in_order,
     inner,
     is_blocked,
-    is_numpy,
     namespace,
     spread,
     squared_norm,
@@ -28,17 +26,17 @@ from deepnmf.core.arrays import (
     transposed_product,
     wider,
 )
-from deepnmf.core.blocks import lazy, split, swept, total
+from deepnmf.core.blocks import lazy, split, total
 from deepnmf.core.extrapolation import Extrapolated
 from deepnmf.core.linear import LinearStage, product
 from deepnmf.core.links import Identity, Link
 from deepnmf.core.nonlinear import WIDTH, NonlinearStage, polish_codes
 from deepnmf.core.penalties import Penalty
+from deepnmf.core.samples import least_squares, nonnegative_least_squares
 from deepnmf.core.scaling import Scaling
-from deepnmf.core.solvers import Auto, Coordinate, Nesterov, Solver
+from deepnmf.core.solvers import Auto, Nesterov, Solver
 from deepnmf.core.stage import Descent, Stage
-from deepnmf.core.starts import Generators, Given, Nnsvd, Start, empty_codes
-from deepnmf.core.subproblems import codes_problem
+from deepnmf.core.starts import Generators, Given, Nnsvd, Start
 from deepnmf.core.threads import suited_to
 
 Record = dict[str, Any]
@@ -279,9 +277,8 @@ def encode_through(
 ) -> Array:
     """The codes of X for weights and penalties of layers 1 … l and the link between them."""
     if is_blocked(X):
-        node = lazy(encode_through, X, weights, link, penalties)
-        rows = weights[-1].shape[-1]
-        return swept(X.layout, store=[(node.node, rows, X.dtype)]).stored[0]
+        codes = lazy(encode_through, X, tuple(weights), link, tuple(penalties))
+        return codes.stored(codes.node)
     if link.linear or len(weights) == 1:
         return nonnegative_least_squares(X, product(weights), penalties[-1])
     samples = X.shape[-1]
@@ -289,27 +286,8 @@ def encode_through(
     H = X
     for below, (W, R) in enumerate(zip(weights, penalties, strict=True)):
         data = link.project(H) if below else X
-        H = _least_squares(data, W, R, Nesterov(max_steps=30))
+        H = least_squares(data, W, R, Nesterov(max_steps=30))
     return polish_codes(link, weights, X, H, penalties[-1])[..., :samples]
-
-
-def nonnegative_least_squares(X: Array, basis: Array, penalty: Penalty) -> Array:
-    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved until rounding is in sight."""
-    return _least_squares(X, basis, penalty, _encoder(X))
-
-
-def _encoder(X: Array) -> Solver:
-    """What finds codes to the end with the weights frozen."""
-    double = epsilon(X) < 1e-10
-    if is_numpy(X):
-        return Coordinate(max_passes=2000, tol=1e-20 if double else 1e-12)
-    return Nesterov(max_steps=2000, tol=1e-7 if double else 1e-5)
-
-
-def _least_squares(X: Array, basis: Array, penalty: Penalty, solver: Solver) -> Array:
-    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H), from H = 0."""
-    problem = codes_problem(gram(basis), transposed_product(basis, X), penalty)
-    return solver.update(problem, empty_codes(X, basis.shape[-1])).F
 
 
 def decode(weights: Sequence[Array], link: Link, H: Array) -> Array:

@@ -1,0 +1,281 @@
+"""Samples on a Dask cluster: blocks stay on their workers, and only small sums travel.
+
+A pass is one task per block, run where the block of X is. Codes are kept by the worker that made
+them, under a name; a worker that does not have a block of them (because the one that did is gone)
+makes it anew from X and the weights. What is summed is added up on the workers, in a tree.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import uuid
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from deepnmf.core.arrays import Array, is_sparse
+from deepnmf.core.blocks import Applied, Blocked, Layout, Leaf, Node, Swept, ToStore
+from deepnmf.inputs import canonical, check_entries
+
+BRANCHES = 8
+"""Partial sums that are added up at a time."""
+ATTEMPTS = 3
+"""Times that a pass is tried; between them workers may have come and gone."""
+
+HELD: dict[str, dict[int, Any]] = {}
+"""On a worker: blocks by the name of their array and their number."""
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array, without importing Dask."""
+    module = sys.modules.get("dask.array")
+    return module is not None and isinstance(X, module.Array)
+
+
+def on_cluster(X: Any, whom: str, features: int | None) -> Blocked:
+    """A Dask array (n_samples, n_features) as a blocked array (m, n), checked."""
+    n, m = _sizes(X, whom)
+    if features is not None and m != features:
+        raise ValueError(
+            f"X has {m} features, but {whom} is expecting {features} features as input."
+        )
+    if features is None and n < 2:
+        raise ValueError(f"Found array with {n} sample(s); {whom} needs at least 2.")
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(float)
+    widths = tuple(int(width) for width in X.chunks[0])
+    client = _client()
+    array: Blocked
+    if client is None:
+        array = Blocked(Leaf(Chunks(X, dtype)), Layout(widths), m, dtype)
+    else:
+        from distributed import wait
+
+        futures = client.compute(list(X.to_delayed().ravel()))
+        wait(futures)  # type: ignore[no-untyped-call]
+        layout = DaskLayout(widths, client=client, data=futures)
+        array = Blocked(Data(dtype), layout, m, dtype)
+    check = Applied(_problem, (array.node,), {"whom": whom})
+    [found] = array.layout.sweep(gather=[check]).gathered
+    for number, (start, problem) in enumerate(zip(array.layout.starts(), found, strict=True)):
+        if problem is not None:
+            end = start + widths[number] - 1
+            raise ValueError(
+                f"chunk {number} (samples {start} to {end}; rows count from {start}): {problem}"
+            )
+    return array
+
+
+def transformed(model: Any, X: Any, layer: int) -> Any:
+    """The codes of a Dask array, a Dask array with the same chunks of samples."""
+    _, m = _sizes(X, type(model).__name__)
+    if m != model.n_features_in_:
+        raise ValueError(
+            f"X has {m} features, but {type(model).__name__} is expecting {model.n_features_in_} "
+            "features as input."
+        )
+    size = int(model.weights_[layer - 1].shape[-1])
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(float)
+    return X.map_blocks(
+        model.transform, layer=layer, dtype=dtype, chunks=(X.chunks[0], (size,)),
+        meta=np.empty((0, 0), dtype),
+    )  # fmt: skip
+
+
+def _sizes(X: Any, whom: str) -> tuple[int, int]:
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D input, got a Dask array with {X.ndim} dimensions.")
+    if any(np.isnan(size) for size in (*X.chunks[0], *X.chunks[1])):
+        raise ValueError(
+            "the Dask array does not know the sizes of its chunks: call X.compute_chunk_sizes() "
+            f"before {whom}."
+        )
+    if len(X.chunks[1]) != 1:
+        raise ValueError(
+            f"the Dask array is split over features, into {len(X.chunks[1])} chunks; {whom} needs "
+            'chunks of whole samples: X.rechunk({0: "auto", 1: -1}).'
+        )
+    return int(X.shape[0]), int(X.shape[1])
+
+
+def _problem(X: Array, whom: str) -> str | None:
+    """What is wrong with the entries of a block."""
+    try:
+        check_entries(X.T, whom)
+    except ValueError as problem:
+        return str(problem)
+    return None
+
+
+def _client() -> Any:
+    """The client of the current cluster, None where there is none."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        return None
+
+
+def _as_block(part: Any, dtype: Any) -> Array:
+    """A chunk (samples, features) as a block (features, samples)."""
+    if is_sparse(part):
+        return canonical(scipy.sparse.csr_array(part).astype(dtype, copy=False)).T
+    return np.ascontiguousarray(part, dtype=dtype).T
+
+
+class Chunks:
+    """Blocks of a Dask array without a cluster: read, or worked out, by threads at every pass."""
+
+    def __init__(self, X: Any, dtype: Any) -> None:
+        self.X, self.dtype = X, dtype
+
+    def __getitem__(self, index: int) -> Array:
+        return _as_block(self.X.blocks[index].compute(scheduler="threads"), self.dtype)
+
+
+@dataclass(eq=False)
+class Data(Node):
+    """The block of X that a task was given."""
+
+    dtype: Any
+
+    def make(self, index: int, known: dict[Any, Any]) -> Any:
+        del index
+        return _as_block(known["data"], self.dtype)
+
+
+@dataclass(eq=False)
+class Held(Node):
+    """Blocks that workers keep, and how a worker that has none makes it."""
+
+    name: str
+    recipe: Node | None
+
+    def make(self, index: int, known: dict[Any, Any]) -> Any:
+        found = HELD.get(self.name, {}).get(index)
+        if found is None and self.recipe is not None:
+            return self.recipe.value(index, known)
+        return found
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What workers need to know of a pass."""
+
+    store: list[tuple[str, Node]]
+    sums: list[Node]
+    gather: list[Node]
+    drop: list[str]
+
+
+def work(task: Pass, index: int, data: Any) -> tuple[list[Any], list[Any]]:
+    """One block of a pass: what is added up, and what is gathered."""
+    known: dict[Any, Any] = {"data": data}
+    for name in task.drop:
+        HELD.pop(name, None)
+    values = [(name, node.value(index, known)) for name, node in task.store]
+    sums = [np.asarray(node.value(index, known)) for node in task.sums]
+    gathered = [node.value(index, known) for node in task.gather]
+    for name, value in values:
+        HELD.setdefault(name, {})[index] = value
+    return sums, gathered
+
+
+def add(parts: list[list[Any]]) -> list[Any]:
+    """Sums of the same things, added up in double precision."""
+    return [
+        sum(np.asarray(one, np.float64 if one.dtype == np.float32 else one.dtype) for one in each)
+        for each in zip(*parts, strict=True)
+    ]
+
+
+def first(pair: tuple[Any, Any]) -> Any:
+    """The sums of a block."""
+    return pair[0]
+
+
+def second(pair: tuple[Any, Any]) -> Any:
+    """What a block gathered, and of what type its sums are."""
+    return pair[1], [part.dtype for part in pair[0]]
+
+
+@dataclass(frozen=True)
+class DaskLayout(Layout):
+    """Blocks on the workers of a cluster."""
+
+    client: Any = None
+    data: Sequence[Any] = ()
+    """A future for every block of X."""
+    dropped: list[str] = field(default_factory=list)
+    """Names of what nobody needs any more."""
+
+    def sweep(
+        self,
+        store: Sequence[ToStore] = (),
+        sums: Sequence[Node] = (),
+        collect: Sequence[Node] = (),
+        gather: Sequence[Node] = (),
+    ) -> Swept:
+        names = [uuid.uuid4().hex for _ in (*store, *collect)]
+        nodes = [*(one.node for one in store), *collect]
+        drop = [self.dropped.pop() for _ in range(len(self.dropped))]
+        task = Pass(list(zip(names, nodes, strict=True)), list(sums), list(gather), drop)
+        added, gathered = self._tried(task)
+        recipes = [*(one.recipe for one in store), *(None for _ in collect)]
+        held = [Held(name, recipe) for name, recipe in zip(names, recipes, strict=True)]
+        for one in held:
+            weakref.finalize(one, self.dropped.append, one.name)
+        return Swept(
+            [
+                Blocked(node, self, one.rows, one.dtype)
+                for node, one in zip(held, store, strict=False)
+            ],
+            added,
+            list(held[len(store) :]),
+            [list(row) for row in zip(*gathered, strict=True)] if gather else [],
+        )
+
+    def _tried(self, task: Pass) -> tuple[list[Any], list[list[Any]]]:
+        from distributed import CancelledError, KilledWorker
+        from distributed.comm import CommClosedError
+
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._run(task)
+            except (CancelledError, KilledWorker, CommClosedError, TimeoutError):
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError
+
+    def _run(self, task: Pass) -> tuple[list[Any], list[list[Any]]]:
+        import cloudpickle  # type: ignore[import-untyped]  # comes with Dask
+
+        client = self.client
+        # A task, not scattered data: what a dead worker had of it can be made again.
+        shared = client.submit(pickle.loads, cloudpickle.dumps(task), pure=False)
+        where = client.who_has(list(self.data))
+        done = []
+        for index, block in enumerate(self.data):
+            homes = list(where.get(block.key, ()))
+            place = {"workers": homes, "allow_other_workers": True} if homes else {}
+            done.append(client.submit(work, shared, index, block, pure=False, retries=2, **place))
+        level = [client.submit(first, one, pure=False) for one in done]
+        while len(level) > 1:
+            level = [
+                client.submit(add, level[low : low + BRANCHES], pure=False)
+                for low in range(0, len(level), BRANCHES)
+            ]
+        rest = [client.submit(second, one, pure=False) for one in done]
+        added, found = client.gather((level[0], rest))
+        dtypes = found[0][1]
+        added = [
+            np.asarray(value).astype(dtype) for value, dtype in zip(added, dtypes, strict=True)
+        ]
+        return added, [gathered for gathered, _ in found]

@@ -1,0 +1,153 @@
+"""Dask arrays: the same model as in one piece, on real workers, of which some die."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import deepnmf
+from tests.laws import ends_as_in_one_piece
+from tests.tables import DEEP
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+QUICK = {"max_iter": 5, "pretrain_iter": 4, "tol": 0.0, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    return rng.random((200, 5)) @ rng.random((5, 30)) + 0.5 * rng.random((200, 30))
+
+
+def cluster_of(workers):
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, dashboard_address=None, processes=True
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster_of(2) as cluster, distributed.Client(cluster) as one:
+        yield one
+
+
+@pytest.mark.parametrize("link", ["identity", "root", "tanh", "sigmoid", "softplus"])
+@pytest.mark.parametrize("preset", DEEP, ids=lambda preset: preset.__name__)
+def test_chunks_are_one_piece(preset, link, X):
+    """Without a cluster, by threads."""
+    settings = {"link": link, "scaling": "fixed", **QUICK}
+    chunks = preset((8, 5), **settings).fit(da.from_array(X, chunks=(60, 30)))
+    ends_as_in_one_piece(lambda: preset((8, 5), **settings), X, chunks)
+
+
+@pytest.mark.parametrize("link", ["identity", "root", "tanh"])
+def test_workers_are_one_piece(link, X, client):
+    del client
+    whole = deepnmf.sdnmf_rl1((8, 5), link=link, **QUICK).fit(X)
+    D = da.from_array(X, chunks=(60, 30))
+    there = deepnmf.sdnmf_rl1((8, 5), link=link, **QUICK)
+    codes = there.fit_transform(D)
+    end = whole.history_[-1]["objective"]
+    assert there.history_[-1]["objective"] == pytest.approx(end, rel=1e-5)
+    assert isinstance(codes, da.Array)
+    assert codes.chunks == ((60, 60, 60, 20), (5,))
+    np.testing.assert_allclose(codes.compute(), there.transform(X), rtol=1e-5, atol=1e-6)
+    layer = there.transform(D, layer=1)
+    assert layer.compute().shape == (200, 8)
+
+
+def test_sparse_chunks_on_workers(X, client):
+    del client
+    rare = np.where(X < 1.2, 0, X)
+    whole = deepnmf.sdnmf_l((8, 5), **QUICK).fit(rare)
+    D = da.from_array(rare, chunks=(60, 30)).map_blocks(scipy.sparse.csr_array)
+    there = deepnmf.sdnmf_l((8, 5), **QUICK).fit(D)
+    end = whole.history_[-1]["objective"]
+    assert there.history_[-1]["objective"] == pytest.approx(end, rel=1e-5)
+
+
+def test_nothing_is_left_on_the_workers(X, client):
+    deepnmf.sdnmf_l((8, 5), **QUICK).fit(da.from_array(X, chunks=(60, 30)))
+    deepnmf.dnmf(3, **QUICK).fit(da.from_array(X, chunks=(60, 30)))
+    held = client.run(_held)
+    # Of the first fit all, of the last one what its end has not yet told them.
+    assert max(held.values()) <= 8
+
+
+def _held():
+    from deepnmf.cluster import HELD
+
+    return len(HELD)
+
+
+@pytest.mark.parametrize("link", ["identity", "root"])
+@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+def test_a_worker_that_is_killed_costs_time_and_not_the_fit(link, stage, X):
+    settings = {"link": link, "max_iter": 40, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
+    undisturbed = deepnmf.dnmf((4, 2), **settings).fit(X)
+    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
+        D = da.from_array(X, chunks=(40, 30))
+        victims = list(client.run(os.getpid).values())
+
+        def kill(record):
+            if (record["stage"], record["sweep"]) == (stage, 3) and victims:
+                os.kill(victims.pop(), signal.SIGKILL)
+                victims.clear()
+
+        model = deepnmf.dnmf((4, 2), callback=kill, **settings).fit(D)
+        assert not victims
+    end, found = (one.history_[-1]["objective"] for one in (undisturbed, model))
+    # Codes made anew may be better ones: through root the fit is then ahead.
+    assert found <= end * (1 + 1e-3)
+    assert link == "root" or found >= end * (1 - 1e-3)
+
+
+def test_a_worker_killed_in_the_middle_of_a_sweep(X):
+    """Not between sweeps, as a callback would, but while its tasks run."""
+    import threading
+
+    settings = {"max_iter": 40, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
+    undisturbed = deepnmf.dnmf((4, 2), **settings).fit(X)
+    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
+        victim = next(iter(client.run(os.getpid).values()))
+        begun = threading.Event()
+
+        def kill():
+            begun.wait(60)
+            os.kill(victim, signal.SIGKILL)
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        model = deepnmf.dnmf((4, 2), callback=lambda _: begun.set(), **settings)
+        model.fit(da.from_array(X, chunks=(40, 30)))
+        thread.join()
+    end = undisturbed.history_[-1]["objective"]
+    assert model.history_[-1]["objective"] == pytest.approx(end, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda X: da.from_array(X, chunks=(60, 10)), "split over features"),
+        (lambda X: da.from_array(X, chunks=(60, 30))[da.from_array(X[:, 0] > 0)], "compute_chunk"),
+        (lambda X: da.from_array(np.where(X[130, 7] == X, np.nan, X), chunks=(60, 30)), "chunk 2"),
+        (lambda X: da.from_array(-X, chunks=(60, 30)), "Negative values"),
+        (lambda X: da.from_array(X[:1], chunks=(1, 30)), "at least 2"),
+        (lambda X: da.from_array(X[None], chunks=(1, 60, 30)), "3 dimensions"),
+    ],
+)
+def test_bad_chunks_are_named(spoil, words, X):
+    with pytest.raises(ValueError, match=words):
+        deepnmf.dnmf(4).fit(spoil(X))
+
+
+def test_a_fitted_model_wants_its_features(X):
+    model = deepnmf.dnmf(4, **QUICK).fit(X)
+    with pytest.raises(ValueError, match="20 features, but DeepNMF is expecting 30"):
+        model.transform(da.from_array(X[:, :20], chunks=(60, 20)))
