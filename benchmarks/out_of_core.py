@@ -19,7 +19,8 @@ import numpy as np
 FEATURES, RANK = 1024, 24
 
 FIT = """
-import resource, sys, time
+import re, sys, time
+from pathlib import Path
 import numpy as np
 import deepnmf
 
@@ -32,7 +33,8 @@ began = time.perf_counter()
 model.fit(X)
 total = time.perf_counter() - began
 fine = [record["seconds"] for record in model.history_ if record["stage"] == "finetune"]
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# Of this process alone: ru_maxrss would count the one that started it.
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) / 1000
 error = model.reconstruction_err_ / np.sqrt(len(X))
 print(f"{len(X)} {(fine[-1] - fine[0]) / (len(fine) - 1):.3f} {total:.1f} {peak:.0f} {error:.5f}")
 """

@@ -175,8 +175,17 @@ class Pass:
     drop: list[str]
 
 
-def work(task: Pass, index: int, data: Any) -> tuple[list[Any], list[Any]]:
-    """One block of a pass: what is added up, and what is gathered."""
+@dataclass
+class Found:
+    """What tasks of a pass have found: sums, their types, and by block what is gathered."""
+
+    sums: list[Any]
+    dtypes: list[Any]
+    gathered: dict[int, list[Any]]
+
+
+def work(task: Pass, index: int, data: Any) -> Found:
+    """One block of a pass."""
     known: dict[Any, Any] = {"data": data}
     for name in task.drop:
         HELD.pop(name, None)
@@ -185,25 +194,17 @@ def work(task: Pass, index: int, data: Any) -> tuple[list[Any], list[Any]]:
     gathered = [node.value(index, known) for node in task.gather]
     for name, value in values:
         HELD.setdefault(name, {})[index] = value
-    return sums, gathered
+    return Found(sums, [part.dtype for part in sums], {index: gathered})
 
 
-def add(parts: list[list[Any]]) -> list[Any]:
-    """Sums of the same things, added up in double precision."""
-    return [
+def together(parts: list[Found]) -> Found:
+    """Several as one: sums added up in double precision."""
+    sums = [
         sum(np.asarray(one, np.float64 if one.dtype == np.float32 else one.dtype) for one in each)
-        for each in zip(*parts, strict=True)
+        for each in zip(*(part.sums for part in parts), strict=True)
     ]
-
-
-def first(pair: tuple[Any, Any]) -> Any:
-    """The sums of a block."""
-    return pair[0]
-
-
-def second(pair: tuple[Any, Any]) -> Any:
-    """What a block gathered, and of what type its sums are."""
-    return pair[1], [part.dtype for part in pair[0]]
+    gathered = {index: row for part in parts for index, row in part.gathered.items()}
+    return Found(sums, parts[0].dtypes, gathered)
 
 
 @dataclass(frozen=True)
@@ -266,16 +267,12 @@ class DaskLayout(Layout):
             homes = list(where.get(block.key, ()))
             place = {"workers": homes, "allow_other_workers": True} if homes else {}
             done.append(client.submit(work, shared, index, block, pure=False, retries=2, **place))
-        level = [client.submit(first, one, pure=False) for one in done]
-        while len(level) > 1:
-            level = [
-                client.submit(add, level[low : low + BRANCHES], pure=False)
-                for low in range(0, len(level), BRANCHES)
+        while len(done) > 1:
+            done = [
+                client.submit(together, done[low : low + BRANCHES], pure=False)
+                for low in range(0, len(done), BRANCHES)
             ]
-        rest = [client.submit(second, one, pure=False) for one in done]
-        added, found = client.gather((level[0], rest))
-        dtypes = found[0][1]
-        added = [
-            np.asarray(value).astype(dtype) for value, dtype in zip(added, dtypes, strict=True)
-        ]
-        return added, [gathered for gathered, _ in found]
+        found: Found = done[0].result()
+        pairs = zip(found.sums, found.dtypes, strict=True)
+        sums = [np.asarray(value).astype(dtype) for value, dtype in pairs]
+        return sums, [found.gathered[index] for index in range(len(self.data))]
