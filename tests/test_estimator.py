@@ -33,7 +33,7 @@ def X(low_rank):
 @pytest.mark.parametrize("model", [DeepNMF, *DEEP, *SINGLE], ids=named)
 @pytest.mark.parametrize(
     "settings",
-    [{"max_iter": 30, "pretrain_iter": 10}, pytest.param({}, marks=pytest.mark.long)],
+    [{"max_iter": 10, "pretrain_iter": 10}, pytest.param({}, marks=pytest.mark.long)],
     ids=["few sweeps", "as they come"],
 )
 def test_scikit_learns_own_checks(model, settings):
