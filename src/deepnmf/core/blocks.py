@@ -15,6 +15,7 @@ import itertools
 import operator
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -94,7 +95,7 @@ class Swept:
     gathered: list[list[Any]]
 
 
-class Node:
+class Node(ABC):
     """How a block comes about."""
 
     def value(self, index: int, known: dict[Any, Any]) -> Any:
@@ -104,8 +105,9 @@ class Node:
             known[key] = self.make(index, known)
         return known[key]
 
+    @abstractmethod
     def make(self, index: int, known: dict[Any, Any]) -> Any:
-        raise NotImplementedError
+        """The same, worked out."""
 
 
 @dataclass(eq=False)

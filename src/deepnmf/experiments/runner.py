@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ def run(
         if "device" in model.get_params():
             model.set_params(device=device)
         work = _stacked if card and stackable(model) and len(wanted) > 1 else _one_by_one
-        for fold, seed, found in work(experiment, fit, model, X, y, folds, wanted):
+        job = Job(experiment, fit, model, X, y, folds)
+        for fold, seed, found in work(job, wanted):
             rows.append(_rows(experiment, fit, fold, seed, found))
             if report is not None:
                 report(fit.key, len(rows.done), total)
@@ -106,23 +108,32 @@ def _count(experiment: Experiment, fit: Fit) -> int:
     return _repeats(experiment, fit) * len(fit.scorings)
 
 
-def _one_by_one(
-    experiment: Experiment,
-    fit: Fit,
-    model: Any,
-    X: Any,
-    y: np.ndarray | None,
-    folds: list[tuple[np.ndarray, np.ndarray]],
-    wanted: list[tuple[int, int]],
-) -> Iterator[tuple[int, int, dict[str, Any]]]:
+@dataclass(frozen=True)
+class Job:
+    """A model to be fitted to folds of samples."""
+
+    experiment: Experiment
+    fit: Fit
+    model: Any
+    X: Any
+    y: np.ndarray | None
+    folds: list[tuple[np.ndarray, np.ndarray]]
+
+
+Done = Iterator[tuple[int, int, dict[str, Any]]]
+"""Fold, seed, and what was found."""
+
+
+def _one_by_one(job: Job, wanted: list[tuple[int, int]]) -> Done:
+    experiment, fit, X, y = job.experiment, job.fit, job.X, job.y
     for fold in sorted({fold for fold, _ in wanted}):
-        train, test = folds[fold]
+        train, test = job.folds[fold]
         every = range(_seeds(experiment, fit))
         seeds = [seed for seed in every if experiment.stability or (fold, seed) in wanted]
         done = []
         for seed in seeds:
             began = time.perf_counter()
-            fitted = clone(model).set_params(random_state=seed).fit(X[train])
+            fitted = clone(job.model).set_params(random_state=seed).fit(X[train])
             Z = np.asarray(fitted.transform(X[test]))
             seconds = time.perf_counter() - began
             found = _about(fitted, X[train], Z, X[test], seconds)
@@ -141,42 +152,26 @@ def _one_by_one(
                 yield fold, seed, {**found, "stability": value}
 
 
-def _stacked(
-    experiment: Experiment,
-    fit: Fit,
-    model: Any,
-    X: Any,
-    y: np.ndarray | None,
-    folds: list[tuple[np.ndarray, np.ndarray]],
-    wanted: list[tuple[int, int]],
-) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def _stacked(job: Job, wanted: list[tuple[int, int]]) -> Done:
     """All fits as stacks, one for the folds of each size."""
     sizes: dict[int, list[int]] = {}
     for fold in sorted({fold for fold, _ in wanted}):
-        sizes.setdefault(len(folds[fold][0]), []).append(fold)
+        sizes.setdefault(len(job.folds[fold][0]), []).append(fold)
     for some in sizes.values():
-        yield from _stack_of(experiment, fit, model, X, y, folds, some, wanted)
+        yield from _stack_of(job, some, wanted)
 
 
-def _stack_of(
-    experiment: Experiment,
-    fit: Fit,
-    model: Any,
-    X: Any,
-    y: np.ndarray | None,
-    folds: list[tuple[np.ndarray, np.ndarray]],
-    some: list[int],
-    wanted: list[tuple[int, int]],
-) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def _stack_of(job: Job, some: list[int], wanted: list[tuple[int, int]]) -> Done:
     import torch
 
+    experiment, fit, X, y, folds = job.experiment, job.fit, job.X, job.y, job.folds
     every = range(_seeds(experiment, fit))
     chosen = {seed for fold, seed in wanted if fold in some}
     seeds = [seed for seed in every if experiment.stability or seed in chosen]
     began = time.perf_counter()
     sets = [torch.from_numpy(X[folds[fold][0]]).cuda() for fold in some]
     held_out = [torch.from_numpy(X[folds[fold][1]]).cuda() for fold in some]
-    models = fit_many(sets, model, seeds=seeds)
+    models = fit_many(sets, job.model, seeds=seeds)
     codes = transform_many(models, held_out)
     seconds = (time.perf_counter() - began) / len(models)
     labels = None
