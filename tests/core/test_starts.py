@@ -71,6 +71,19 @@ def test_a_stack_is_its_runs(start, place, rng):
         )
 
 
+@pytest.mark.parametrize("start", STARTS, ids=named)
+def test_a_run_does_not_hang_on_the_ranks_of_others(start, place, rng):
+    X = np.stack([rng.random((12, rank)) @ rng.random((rank, 30)) for rank in (3, 8, 12)])
+    shared = generators(4)
+    W, H = start.factors(place(X), 10, shared * 3)
+    for run in range(3):
+        alone = generators(4)
+        W_alone, H_alone = start.factors(place(X[run]), 10, alone)
+        np.testing.assert_allclose(np.asarray(W[run]), np.asarray(W_alone), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(H[run]), np.asarray(H_alone), rtol=1e-4, atol=1e-5)
+        assert alone[0].bit_generator.state == shared[0].bit_generator.state
+
+
 def test_fills_are_what_they_say(rng):
     X = rng.random((12, 9)) * (rng.random((12, 9)) < 0.5)
     zero = Nnsvd("zero").factors(X, 5, generators(0))[0]

@@ -200,10 +200,10 @@ def draw_for_samples(
     stack, samples = stack_shape(like), like.shape[-1]
     if len(generators) != int(np.prod(stack, dtype=int)):
         raise ValueError(f"{len(generators)} generators for a stack of shape {stack}: one per run.")
-    single = epsilon(like) > 1e-10
-    drawn = to_device(
-        np.stack([_pages(kind, rows, 0, samples, key, single) for key in keys.values()]), like
-    )
+    dtype = np.float32 if epsilon(like) > 1e-10 else float
+    numbers = np.empty((len(keys), samples, rows), dtype)
+    _fill_pages(kind, numbers, 0, list(keys.values()))
+    drawn = to_device(numbers, like).mT
     if len(keys) < len(generators):
         place = {generator: index for index, generator in enumerate(keys)}
         drawn = drawn[[place[generator] for generator in generators]]
@@ -211,31 +211,33 @@ def draw_for_samples(
 
 
 def _pages_of_block(start: Array, like: Array, rows: int, kind: Any, key: int) -> Array:
-    single = like.dtype == np.float32
-    numbers = _pages(kind, rows, int(start.flat[0]), like.shape[-1], key, single)
-    return numbers.astype(like.dtype, copy=False)
+    numbers = np.empty((1, like.shape[-1], rows), like.dtype)
+    _fill_pages(kind, numbers, int(start.flat[0]), [key])
+    return numbers[0].T
 
 
-def _pages(
-    kind: Literal["normal", "uniform"], rows: int, start: int, samples: int, key: int, single: bool
-) -> np.ndarray:
-    """Numbers (rows, samples) for the samples from `start` on."""
-    numbers = np.empty((samples, rows), np.float32 if single else float)
-    first, last = start // PAGE, (start + samples - 1) // PAGE
+def _fill_pages(
+    kind: Literal["normal", "uniform"], numbers: np.ndarray, start: int, keys: Sequence[int]
+) -> None:
+    """Fill `numbers` (keys, samples, rows) for the samples from `start` on, pages in parallel."""
+    _, samples, rows = numbers.shape
+    if not samples:
+        return
+    first = start // PAGE
+    pages = (start + samples - 1) // PAGE + 1 - first
 
     def work(begin: int, end: int) -> None:
-        for page in range(first + begin, first + end):
-            generator = np.random.default_rng([key, page])
+        for place in range(begin, end):
+            run, page = place // pages, first + place % pages
+            generator = np.random.default_rng([keys[run], page])
             low = max(start, page * PAGE)
             high = min(start + samples, (page + 1) * PAGE)
             shape = (high - page * PAGE, rows)
             normal = kind == "normal"
             drawn = generator.standard_normal(shape) if normal else generator.random(shape)
-            numbers[low - start : high - start] = drawn[low - page * PAGE :]
+            numbers[run, low - start : high - start] = drawn[low - page * PAGE :]
 
-    if samples:
-        share(work, last + 1 - first, 10.0 * numbers.size)
-    return numbers.T
+    share(work, len(keys) * pages, 10.0 * numbers.size)
 
 
 def wider(X: Array, columns: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -102,26 +102,26 @@ class Nnsvd(Start):
         # √(σ‖u‖‖v‖) u/‖u‖ = u √(σ‖v‖/‖u‖): safe where a part is all zero.
         W = u * xp.sqrt(s * size) / _nonzero(xp.sqrt(column_dots(u, u)))
         H = v * (xp.sqrt(s * size) / _nonzero(xp.sqrt(_row_squares(v)))).mT
+        # Always drawn, and for all k: what a run gets must not hang on the ranks of other runs.
+        for_W = draw("normal", (X.shape[-2], k), generators, W)
+        for_H = draw_for_samples("normal", k, generators, X)
         average = mean(X)
-
-        def for_parts(columns: int) -> Array:
-            return draw("normal", (X.shape[-2], columns), generators, W)
-
-        def for_codes(rows: int) -> Array:
-            return draw_for_samples("normal", rows, generators, X)
-
         rank = sigma.shape[-1]
-        W = self._filled(W, average, lambda: for_parts(rank))
-        H = self._filled(H, average, lambda: for_codes(rank))
         if rank < k:
+            W = xp.concat([W, zeros((*W.shape[:-1], k - rank), W)], axis=-1)
+            H = with_rows(H, k)
+            sigma = xp.concat([sigma, zeros((*sigma.shape[:-1], k - rank), sigma)], axis=-1)
+        W, H = self._filled(W, average, for_W), self._filled(H, average, for_H)
+        beyond = (sigma == 0)[..., None, :]
+        if bool(xp.any(beyond)):
             size = xp.sqrt(average / k)
-            W = xp.concat([W, xp.abs(for_parts(k - rank)) * size], axis=-1)
-            H = joined_rows(H, namespace(H).abs(for_codes(k - rank)) * size)
+            W = xp.where(beyond, xp.abs(for_W) * size, W)
+            H = namespace(H).where(beyond.mT, namespace(H).abs(for_H) * size, H)
         # Sample by sample in memory, as the kernels of a card want it.
         return W, H if is_numpy(H) else in_order(H.mT).mT
 
-    def _filled(self, F: Array, average: Array, numbers: Callable[[], Array]) -> Array:
-        """F with its zeros filled; `numbers` draws as many as F has."""
+    def _filled(self, F: Array, average: Array, numbers: Array) -> Array:
+        """F with its zeros filled."""
         xp = namespace(F)
         if 0 in F.shape:
             return F
@@ -129,13 +129,13 @@ class Nnsvd(Start):
         empty = max(100 * epsilon(F), 1e-10) * largest >= F
         return xp.where(empty, self._filling(F, average, numbers), F)
 
-    def _filling(self, F: Array, average: Array, numbers: Callable[[], Array]) -> Array:
+    def _filling(self, F: Array, average: Array, numbers: Array) -> Array:
         """What stands where F is zero, to be broadcast to the shape of F."""
         xp = namespace(F)
         if self.fill == "mean":
             return average + 0 * F
         if self.fill == "random":
-            return xp.abs(numbers()) * average / 100
+            return xp.abs(numbers) * average / 100
         return 0 * F + (0.0 if self.fill == "zero" else float(self.fill))
 
 
@@ -157,11 +157,12 @@ def _row_squares(V: Array) -> Array:
     return namespace(V).sum(V * V, axis=-1, keepdims=True).mT
 
 
-def joined_rows(A: Array, B: Array) -> Array:
-    """A above B."""
-    if is_blocked(A):
-        return lazy(joined_rows, A, B)
-    return namespace(A).concat([A, B], axis=-2)
+def with_rows(V: Array, rows: int) -> Array:
+    """V with rows of zeros below it, up to that many."""
+    if is_blocked(V):
+        return lazy(with_rows, V, rows)
+    below = zeros((*V.shape[:-2], rows - V.shape[-2], V.shape[-1]), V)
+    return namespace(V).concat([V, below], axis=-2)
 
 
 def best_scale(fitted: Array, W_gram: Array, S: Array) -> Array:
