@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 import deepnmf
+from deepnmf.checkpoint import Checkpoint
 from tests.laws import ends_as_in_one_piece
 from tests.tables import DEEP
 
@@ -151,3 +152,24 @@ def test_a_fitted_model_wants_its_features(X):
     model = deepnmf.dnmf(4, **QUICK).fit(X)
     with pytest.raises(ValueError, match="20 features, but DeepNMF is expecting 30"):
         model.transform(da.from_array(X[:, :20], chunks=(60, 20)))
+
+
+@pytest.mark.parametrize("link", ["identity", "root"])
+def test_a_fit_that_was_broken_off_goes_on(link, X, client, tmp_path):
+    """In the first layer, in the second, and in fine-tuning."""
+    del client
+    D = da.from_array(X, chunks=(60, 30))
+    model = deepnmf.sdnmf_l((8, 5), mu=0.01, link=link, **QUICK)
+    end = [record["objective"] for record in model.fit(D).history_]
+    model.set_params(checkpoint=Checkpoint(tmp_path / "fit.ckpt", every=0))
+    for after in (2, 5, 5):
+        left = iter(range(after))
+
+        def callback(record, left=left):
+            if next(left, None) is None:
+                raise KeyError("broken off")
+
+        with pytest.raises(KeyError):
+            model.set_params(callback=callback).fit(D)
+    found = [record["objective"] for record in model.set_params(callback=None).fit(D).history_]
+    np.testing.assert_allclose(found, end, rtol=1e-9)

@@ -22,6 +22,13 @@ def status(trained: Trained, tol: float, max_iter: int) -> tuple[str, bool]:
     """Why training stopped, what to do about it, and whether that deserves a warning."""
     if trained.reason == "callback":
         return "stopped by the callback: the model is what had been reached by then.", False
+    if trained.reason == "interrupted":
+        return (
+            f"interrupted by Ctrl-C: the model is the best that had been reached, after "
+            f"{len(trained.history)} sweeps in all, {trained.sweeps} of them of all layers. Fit "
+            "again to go on: with a checkpoint from here, without one from the start.",
+            True,
+        )
     if trained.reason == "converged":
         return (
             f"converged: sweep {trained.sweeps} lowered the objective by less than "

@@ -11,7 +11,7 @@ import pickle
 import sys
 import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -197,6 +197,12 @@ def work(task: Pass, index: int, data: Any) -> Found:
     return Found(sums, [part.dtype for part in sums], {index: gathered})
 
 
+def hold(name: str, index: int, value: Any, data: Any) -> None:
+    """Keep a block where the block of X is, which comes along to say where that is."""
+    del data
+    HELD.setdefault(name, {})[index] = value
+
+
 def together(parts: list[Found]) -> Found:
     """Several as one: sums added up in double precision."""
     sums = [
@@ -216,6 +222,27 @@ class DaskLayout(Layout):
     """A future for every block of X."""
     dropped: list[str] = field(default_factory=list)
     """Names of what nobody needs any more."""
+
+    def each(self, node: Node) -> Iterator[Any]:
+        task = self._sent(Pass([], [], [node], []))
+        for index in range(len(self.widths)):
+            found = self._submit(work, index, self._homes(), task=task)
+            yield found.result().gathered[index][0]
+
+    def put(self, blocks: Iterable[Array], rows: int, dtype: Any) -> Blocked:
+        return Blocked(self.keep(blocks), self, rows, dtype)
+
+    def keep(self, values: Iterable[Any]) -> Node:
+        held = Held(uuid.uuid4().hex, None)
+        for index, value in enumerate(values):
+            there = self.client.scatter([value])[0]
+            self._submit(hold, index, self._homes(), name=held.name, value=there).result()
+        weakref.finalize(held, self.dropped.append, held.name)
+        return held
+
+    def mend(self, array: Blocked, recipe: Node) -> None:
+        if isinstance(array.node, Held):
+            array.node.recipe = recipe
 
     def sweep(
         self,
@@ -255,18 +282,28 @@ class DaskLayout(Layout):
                     raise
         raise AssertionError
 
-    def _run(self, task: Pass) -> tuple[list[Any], list[list[Any]]]:
+    def _sent(self, task: Pass) -> Any:
+        """A task, not scattered data: what a dead worker had of it can be made again."""
         import cloudpickle  # type: ignore[import-untyped]  # comes with Dask
 
-        client = self.client
-        # A task, not scattered data: what a dead worker had of it can be made again.
-        shared = client.submit(pickle.loads, cloudpickle.dumps(task), pure=False)
-        where = client.who_has(list(self.data))
-        done = []
-        for index, block in enumerate(self.data):
-            homes = list(where.get(block.key, ()))
-            place = {"workers": homes, "allow_other_workers": True} if homes else {}
-            done.append(client.submit(work, shared, index, block, pure=False, retries=2, **place))
+        return self.client.submit(pickle.loads, cloudpickle.dumps(task), pure=False)
+
+    def _homes(self) -> Any:
+        """Which workers have which block of X."""
+        return self.client.who_has(list(self.data))
+
+    def _submit(self, function: Any, index: int, homes: Any, **given: Any) -> Any:
+        """A task where that block of X is."""
+        block = self.data[index]
+        workers = list(homes.get(block.key, ()))
+        place = {"workers": workers, "allow_other_workers": True} if workers else {}
+        return self.client.submit(
+            function, index=index, data=block, pure=False, retries=2, **place, **given
+        )
+
+    def _run(self, task: Pass) -> tuple[list[Any], list[list[Any]]]:
+        client, shared, homes = self.client, self._sent(task), self._homes()
+        done = [self._submit(work, index, homes, task=shared) for index in range(len(self.data))]
         while len(done) > 1:
             done = [
                 client.submit(together, done[low : low + BRANCHES], pure=False)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.advice import status, warn
 from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
+from deepnmf.checkpoint import Checkpoint, Kept, checkpoint_of
 from deepnmf.cluster import is_dask, on_cluster, transformed
 from deepnmf.core.arrays import Array, eye, is_blocked, namespace, to_device
 from deepnmf.core.links import Link
@@ -84,11 +85,12 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         that would take more go to a file. Without it, arrays on disk (a NumPy memmap, an HDF5 or
         zarr array) are worked on so where they would take more than a quarter of the machine's
         memory. A list of matrices is always worked on block by block.
-    checkpoint : None
-        Reserved.
+    checkpoint : path or `deepnmf.checkpoint.Checkpoint`
+        Keep the fit in this file, once a minute and at its end. A fit with the same settings and
+        data goes on from the file as if it had never stopped; one with others is refused.
     callback : callable or None
         Called with a record (a dict, as in `history_`) after each alternation and sweep. Returning
-        True stops the fit, which keeps what it has.
+        True stops the fit, which keeps what it has. So does Ctrl-C, with a warning.
     verbose : bool, default=False
         Print a line per record.
     random_state : int, RandomState or None
@@ -140,7 +142,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         tol: float = 1e-4,
         device: str | None = None,
         max_memory: str | int | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         callback: Callable[[Record], bool | None] | None = None,
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -193,9 +195,11 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         refusal = plan.solver.refusal(data)
         if refusal:
             raise ValueError(refusal)
+        where = checkpoint_of(self.checkpoint)
+        keeper = None if where is None else Kept(where, self, data)
         watch = FitWatch(self, X, plan)
         watch.begin()
-        trained = train(data, plan, [self._generator()], watch.report)
+        trained = train(data, plan, [self._generator()], watch.report, keeper)
         error = squared_error(data, trained.weights, plan.link, trained.H)
         self._keep(X, plan, trained, error, basis_of(trained.weights, plan.link))
         watch.end()

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from deepnmf.checkpoint import checkpoint_of
 from deepnmf.core.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
 from deepnmf.core.penalties import Penalty, TopLayer, Zero
 from deepnmf.core.solvers import Auto, Coordinate, Nesterov, ProjectedGradient, Solver
@@ -50,8 +51,7 @@ def plan_of(model: DeepNMF) -> Plan:
     if model.device is not None:
         one_of("device", model.device, DEVICES)
     memory(model.max_memory)
-    if model.checkpoint is not None:
-        raise ValueError("checkpoint is not supported by this version: leave it None.")
+    checkpoint_of(model.checkpoint)
     if model.callback is not None and not callable(model.callback):
         raise ValueError(
             f"callback must be a function of one record (a dict), got {model.callback!r}."

@@ -70,6 +70,11 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
     and for the baselines that cannot be stacked, they are done one after the other.
     """
     model.check()
+    if getattr(model, "checkpoint", None) is not None:
+        raise ValueError(
+            "fit_many: a checkpoint is of one fit, and these are many. Set checkpoint=None, or fit "
+            "the models one by one, each with a path of its own."
+        )
     sets, numbers = _sets(X), _seeds(seeds)
     if not (stackable(model) and on_card(sets[0], _device(model))):
         return [

@@ -199,7 +199,7 @@ def _numpy(array: Any) -> np.ndarray:
 def _encode(name: str, value: Any, tensors: dict[str, np.ndarray]) -> Any:
     """A parameter as JSON; arrays go to the tensors. What cannot travel becomes None."""
     # Callbacks and graphs are for training alone.
-    if name in ("callback", "graph") or isinstance(value, np.random.RandomState):
+    if name in ("callback", "graph", "checkpoint") or isinstance(value, np.random.RandomState):
         return None
     if name == "device":
         # A model fitted on a card can be used where there is none.

@@ -43,6 +43,25 @@ class Layout:
         """The first sample of every block."""
         return [0, *np.cumsum(self.widths)[:-1].tolist()]
 
+    def each(self, node: Node) -> Iterator[Any]:
+        """What a node is for every block, one after the other."""
+        for index in range(len(self.widths)):
+            yield node.value(index, {})
+
+    def put(self, blocks: Iterable[Block], rows: int, dtype: Any) -> Blocked:
+        """Blocks (rows, width) that come one after the other, put by as an array."""
+        place = stored_as(self, rows, dtype)
+        for index, block in enumerate(blocks):
+            place[index] = block
+        return Blocked(Leaf(place), self, rows, dtype)
+
+    def keep(self, values: Iterable[Any]) -> Node:
+        """Something small for every block, put by."""
+        return Leaf(list(values))
+
+    def mend(self, array: Blocked, recipe: Node) -> None:
+        """Say how blocks of an array that was put by are made, should they be lost."""
+
     def sweep(
         self,
         store: Sequence[ToStore] = (),
@@ -160,8 +179,7 @@ class Blocked:
 
     def each(self) -> Iterator[Block]:
         """The blocks, one after the other."""
-        for index in range(len(self.layout.widths)):
-            yield self.node.value(index, {})
+        return self.layout.each(self.node)
 
     def stored(self, recipe: Node | None = None) -> Blocked:
         """The same, worked out once and put by."""

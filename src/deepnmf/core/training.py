@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from deepnmf.core.arrays import (
     wider,
 )
 from deepnmf.core.blocks import lazy, split, total
-from deepnmf.core.extrapolation import Extrapolated
+from deepnmf.core.extrapolation import Extrapolated, Moving
 from deepnmf.core.linear import LinearStage, product
 from deepnmf.core.links import Identity, Link
 from deepnmf.core.nonlinear import WIDTH, NonlinearStage, polish_codes
@@ -44,7 +44,41 @@ Report = Callable[[Record, Sequence[Array]], bool]
 """Gets a record and the weights (of the stage) after every sweep; True stops the fit, which keeps
 what it has."""
 
-Reason = Literal["converged", "limit", "callback"]
+Reason = Literal["converged", "limit", "callback", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a fit stands between two sweeps: all that the rest of it depends on, but for X."""
+
+    layer: int | None
+    """The layer that is pre-trained, 1 … L; None: fine-tuning."""
+    weights: tuple[Array, ...]
+    """In pre-training, of the layers below."""
+    data: Array | None
+    """In pre-training, the input of the layer; None: X."""
+    factors: Any
+    sweep: int
+    objective: Any
+    reason: Reason | None = None
+    """Why fine-tuning was over; None: it was not."""
+
+
+class Keeper(Protocol):
+    """Keeps points of a fit where they outlast it."""
+
+    def begun(self, generators: Generators) -> tuple[Point, list[Record]] | None:
+        """The point to go on from, and the history up to it; the generators as they were there."""
+
+    def offer(
+        self,
+        point: Callable[[], Point],
+        history: list[Record],
+        generators: Generators,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """A point that may be kept, or (`at_once`) must be."""
 
 
 @dataclass(frozen=True)
@@ -129,77 +163,163 @@ class Trained:
 
 
 class Watch:
-    """Keeps the history of a fit and hears whether somebody wants it stopped."""
+    """Keeps the history of a fit and its points, and hears whether somebody wants it stopped."""
 
-    def __init__(self, report: Report | None) -> None:
-        self.report = report
+    def __init__(
+        self,
+        report: Report | None,
+        keeper: Keeper | None = None,
+        generators: Generators = (),
+    ) -> None:
+        self.report, self.keeper, self.generators = report, keeper, generators
         self.history: list[Record] = []
         self.began = time.perf_counter()
-        self.stopped = False
+        self.stopped: Reason | None = None
+        self.weights: tuple[Array, ...] = ()
+        self.data: Array | None = None
+
+    def go_on(self) -> Point | None:
+        """The point that was kept of this fit; its history and its clock are taken up."""
+        found = None if self.keeper is None else self.keeper.begun(self.generators)
+        if found is None:
+            return None
+        point, self.history = found
+        if self.history:
+            self.began -= self.history[-1]["seconds"]
+        self.weights, self.data = point.weights, point.data
+        return point
 
     def note(self, record: Record, weights: Sequence[Array]) -> None:
         record["seconds"] = time.perf_counter() - self.began
         self.history.append(record)
         if self.report is not None and self.report(record, weights):
-            self.stopped = True
+            self.stopped = "callback"
+
+    def keep(
+        self,
+        layer: int | None,
+        factors: Any,
+        sweep: int,
+        objective: Any,
+        reason: Reason | None = None,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Offer a point of the stage that is going on, to be kept."""
+        if self.keeper is None:
+            return
+        self.keeper.offer(
+            lambda: Point(layer, self.weights, self.data, factors, sweep, objective, reason),
+            self.history,
+            self.generators,
+            at_once=at_once,
+        )
 
 
-def train(X: Array, plan: Plan, generators: Generators, report: Report | None = None) -> Trained:
+def train(
+    X: Array,
+    plan: Plan,
+    generators: Generators,
+    report: Report | None = None,
+    keeper: Keeper | None = None,
+) -> Trained:
     """Fit a plan to X (…, m, n): the start, pre-training, fine-tuning."""
     with (
         tensor_cores(X, plan.solver.rounds),
         suited_to(2.0 * X.shape[-2] * X.shape[-1] * max(plan.sizes)),
     ):
-        return _train(X, plan, generators, report)
+        return _train(X, plan, Watch(report, keeper, generators))
 
 
-def _train(X: Array, plan: Plan, generators: Generators, report: Report | None) -> Trained:
-    watch = Watch(report)
-    deep = len(plan.sizes) > 1
+def _train(X: Array, plan: Plan, watch: Watch) -> Trained:
+    point = watch.go_on()
+    if point is not None and is_blocked(X):
+        _mend(point, X, plan)
+    factors, stage = None, None
+    if point is None or point.layer is not None:
+        weights, H = _begin(X, plan, watch, point)
+        watch.weights, watch.data, point = (), None, None
+        stage = plan.whole_stage(spread(X))
+        factors = stage.begin(weights, H)
+    else:
+        stage, factors = plan.whole_stage(spread(X)), point.factors
+    factors, sweeps, reason = descend(
+        stage, factors, plan.tol, plan.max_iter, watch, stage_name="finetune", begun=point
+    )
+    return Trained(factors.weights, factors.H, watch.history, sweeps, reason)
+
+
+def _begin(
+    X: Array, plan: Plan, watch: Watch, point: Point | None
+) -> tuple[tuple[Array, ...], Array]:
+    """The weights and codes that fine-tuning starts from."""
     if isinstance(plan.start, Given):
         weights = tuple(to_device(W, X) for W in plan.start.weights)
         given = plan.start.codes
         H = encode(X, weights, plan) if given is None else to_device(given, X).mT
         if is_blocked(X) and not is_blocked(H):
             H = split(H, X.layout)
-    elif deep:
-        weights, H = pretrain(X, plan, plan.start, generators, watch)
-    else:
-        W, H = plan.start.factors(X, plan.sizes[0], generators)
-        weights = (W,)
-    stage = plan.whole_stage(spread(X))
-    factors, sweeps, reason = descend(
-        stage, stage.begin(weights, H), plan.tol, plan.max_iter, watch, stage_name="finetune"
-    )
-    return Trained(factors.weights, factors.H, watch.history, sweeps, reason)
+        return weights, H
+    if len(plan.sizes) > 1:
+        return pretrain(X, plan, plan.start, watch, point)
+    W, H = plan.start.factors(X, plan.sizes[0], watch.generators)
+    return (W,), H
 
 
 def pretrain(
-    X: Array, plan: Plan, start: Start, generators: Generators, watch: Watch
+    X: Array, plan: Plan, start: Start, watch: Watch, point: Point | None = None
 ) -> tuple[tuple[Array, ...], Array]:
     """Layer by layer: g(H_{l-1}/R) ≈ W_l H_l from X ≈ W_1 H_1 up; R goes to the weights below."""
-    weights: list[Array] = []
+    weights = [] if point is None else list(point.weights)
     H = X
-    for layer, size in enumerate(plan.sizes):
-        data = H
-        if layer > 0:
-            R = plan.link.scale(H)
-            weights[-1] = weights[-1] * R
-            data = plan.link.project(H / R)
-        W, H = start.factors(data, size, generators)
-        stage = plan.layer_stage(spread(data), layer)
+    for layer in range(len(weights), len(plan.sizes)):
+        if point is not None and layer == len(point.weights):
+            data = X if point.data is None else point.data
+            stage, factors, begun = plan.layer_stage(spread(data), layer), point.factors, point
+        else:
+            data, begun = H, None
+            if layer > 0:
+                R = plan.link.scale(H)
+                weights[-1] = weights[-1] * R
+                data = plan.link.project(H / R)
+            W, H = start.factors(data, plan.sizes[layer], watch.generators)
+            stage = plan.layer_stage(spread(data), layer)
+            factors = stage.begin((W,), H)
+        watch.weights, watch.data = tuple(weights), data if layer else None
         factors, _, _ = descend(
             stage,
-            stage.begin((W,), H),
+            factors,
             plan.tol,
             plan.pretrain_iter,
             watch,
             stage_name="pretrain",
             layer=layer + 1,
+            begun=begun,
         )
         weights.append(factors.weights[0])
         H = in_order(factors.H)
     return tuple(weights), H
+
+
+def _mend(point: Point, X: Array, plan: Plan) -> None:
+    """Say how the codes of a point are made from weights and X, should they be lost again."""
+    data, penalties = X, plan.penalties_H
+    if point.layer is not None:
+        penalties = plan.penalties_H[point.layer - 1 : point.layer]
+    if point.data is not None:
+        data = point.data
+        below = plan.penalties_H[: len(point.weights)]
+        anew = lazy(_input_anew, X, point.weights, plan.link, below)
+        X.layout.mend(data, anew.node)
+    moving = isinstance(point.factors, Moving)
+    for state in (point.factors.now, point.factors.before) if moving else (point.factors,):
+        anew = lazy(encode_through, data, state.weights, plan.link, penalties)
+        X.layout.mend(state.H, anew.node)
+
+
+def _input_anew(X: Array, weights: Sequence[Array], link: Link, below: Sequence[Penalty]) -> Array:
+    """g(H), the input of the next layer."""
+    return link.project(encode_through(X, weights, link, below))
 
 
 def descend(
@@ -208,50 +328,67 @@ def descend(
     tol: float,
     max_iter: int,
     watch: Watch,
-    stage_name: str,
+    stage_name: Literal["pretrain", "finetune"],
     layer: int | None = None,
+    begun: Point | None = None,
 ) -> tuple[Any, Any, Any]:
     """Sweep until a sweep lowers the objective by less than `tol` times its value, or the relative
     error is below `tol` (an exact factorization, whose objective would fall for ever).
 
     In a stack each run stops by itself and is then left as it is; sweeps and reasons are arrays.
+    Ctrl-C ends the stage with the factors of its last whole sweep.
     """
     stack = stack_shape(factors.H)
     sweeps, reasons = np.zeros(stack, int), np.full(stack, "limit", object)
     going = np.ones(stack, bool)
-    if watch.stopped:
-        reasons[...] = "callback"
+    if watch.stopped is not None:
+        reasons[...] = watch.stopped
         return factors, _plain(sweeps), _plain(reasons)
     xp = namespace(factors.H)
     active = previous = None
-    for sweep in range(1, max_iter + 1):
-        swept = stage.sweep(factors)
-        factors = swept if active is None else swept.kept(active, factors)
-        objective, penalty = stage.objective(factors)
-        dead = stage.dead(factors)
-        numbers = (objective, penalty, xp.sqrt(swept.residual), xp.astype(dead, xp.float64))
-        # From a card all at once: it need not wait for every number.
-        values = xp.stack([xp.asarray(number) for number in numbers]).tolist()
-        record: Record = {"stage": stage_name, "layer": layer, "sweep": sweep}
-        record |= dict(zip(("objective", "penalty", "kkt", "dead"), values, strict=True))
-        record["dead"] = np.asarray(record["dead"], int).tolist()
-        if stack:
-            record["active"] = going
-        watch.note(record, factors.weights)
-        sweeps = np.where(going, sweep, sweeps)
-        if watch.stopped:
-            reasons[...] = "callback"
-            break
-        if tol > 0 and previous is not None:
-            falling = previous - objective >= tol * objective
-            active = falling & (objective > stage.negligible(tol)) & to_device(going, falling)
-            going = np.asarray(active.tolist())
-            reasons = np.where(going, "limit", "converged")
-            if not going.any():
+    done = 0
+    if begun is not None:
+        done, previous = begun.sweep, begun.objective
+        sweeps = sweeps + done
+        if begun.reason is not None:
+            return factors, done, begun.reason
+    try:
+        for sweep in range(done + 1, max_iter + 1):
+            swept = stage.sweep(factors)
+            swept_factors = swept if active is None else swept.kept(active, factors)
+            objective, penalty = stage.objective(swept_factors)
+            dead = stage.dead(swept_factors)
+            numbers = (objective, penalty, xp.sqrt(swept.residual), xp.astype(dead, xp.float64))
+            # From a card all at once: it need not wait for every number.
+            values = xp.stack([xp.asarray(number) for number in numbers]).tolist()
+            record: Record = {"stage": stage_name, "layer": layer, "sweep": sweep}
+            record |= dict(zip(("objective", "penalty", "kkt", "dead"), values, strict=True))
+            record["dead"] = np.asarray(record["dead"], int).tolist()
+            if stack:
+                record["active"] = going
+            factors, before, previous = swept_factors, previous, objective
+            sweeps, done = np.where(going, sweep, sweeps), sweep
+            watch.note(record, factors.weights)
+            if watch.stopped is not None:
+                reasons[...] = watch.stopped
                 break
-            if not stack:
-                active = None
-        previous = objective
+            if tol > 0 and before is not None:
+                falling = before - objective >= tol * objective
+                active = falling & (objective > stage.negligible(tol)) & to_device(going, falling)
+                going = np.asarray(active.tolist())
+                reasons = np.where(going, "limit", "converged")
+                if not going.any():
+                    break
+                if not stack:
+                    active = None
+            watch.keep(layer, factors, sweep, objective)
+    except KeyboardInterrupt:
+        watch.stopped = "interrupted"
+        reasons[...] = watch.stopped
+    if watch.stopped is not None and done:
+        watch.keep(layer, factors, done, previous, at_once=True)
+    elif watch.stopped is None and stage_name == "finetune" and not stack:
+        watch.keep(layer, factors, done, previous, _plain(reasons), at_once=True)
     return factors, _plain(sweeps), _plain(reasons)
 
 

@@ -10,7 +10,7 @@ from deepnmf.core.solvers.base import Outcome, Solver, per_run, still_open
 from deepnmf.core.subproblems import Quadratic
 
 
-class _Memory(NamedTuple):
+class Memory(NamedTuple):
     """Step sizes and goals (squared), one of each a problem."""
 
     step: Array
@@ -43,7 +43,7 @@ class ProjectedGradient(Solver):
         size = _mapping(problem, F, gradient)
         residual = per_run(size)
         if memory is None:
-            memory = _Memory(xp.ones_like(size) / LC, self.tol * self.tol * size)
+            memory = Memory(xp.ones_like(size) / LC, self.tol * self.tol * size)
         t, goal = memory
         taken = 0 * size
         for _ in range(self.max_steps):
@@ -54,7 +54,7 @@ class ProjectedGradient(Solver):
             size = _mapping(problem, F, gradient)
             taken = taken + xp.astype(running, size.dtype)
         goal = xp.where(taken <= 1, goal / 100, goal)
-        return Outcome(F, _Memory(t, goal), residual)
+        return Outcome(F, Memory(t, goal), residual)
 
     def _step(
         self, problem: Quadratic, F: Array, gradient: Array, t: Array, running: Array
