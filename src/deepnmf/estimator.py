@@ -22,6 +22,7 @@ from deepnmf.checkpoint import Checkpoint, Kept, checkpoint_of
 from deepnmf.cluster import is_dask, on_cluster, transformed
 from deepnmf.core.arrays import Array, eye, is_blocked, namespace, to_device
 from deepnmf.core.links import Link
+from deepnmf.core.online import Stream
 from deepnmf.core.penalties import Penalty, TopLayer
 from deepnmf.core.solvers import Solver
 from deepnmf.core.starts import Generators, Given, Start
@@ -38,6 +39,7 @@ from deepnmf.core.training import (
 from deepnmf.inputs import check_codes, check_data, is_tensor, to_compute, to_home
 from deepnmf.outofcore import blocked, is_on_disk, to_rows
 from deepnmf.settings import plan_of, whole
+from deepnmf.streaming import learn_batch
 
 Penalties = None | Penalty | TopLayer | Sequence[Penalty | None]
 
@@ -124,6 +126,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     """
 
     n_features_in_: int
+    _stream: Stream | None
 
     def __init__(
         self,
@@ -187,6 +190,19 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
             return self.transform(X)
         return self._out(self._projected(plan, encode(data, trained.weights, plan)), checked)
 
+    def partial_fit(self, X: Any, y: Any = None, *, forget: float = 0.7) -> DeepNMF:
+        """Learn from another batch of samples, which need not be seen again.
+
+        The first batch is pre-trained on, and should have at least as many samples as the widest
+        layer has parts. What was learned of earlier batches counts `forget` times as much with
+        every new one: 1 for data that come in finitely many batches, less for a stream that
+        changes. After `fit` or `load` the weights are where learning begins, but what they were
+        learned from has no weight. `history_` has a record per batch: its objective before it was
+        learned from.
+        """
+        learn_batch(self, X, forget)
+        return self
+
     def _learn(self, X: Any) -> tuple[Array, Array, Plan, Trained]:
         """Train, set the fitted attributes, and return what X has become on the way."""
         plan = plan_of(self)
@@ -215,7 +231,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
             widest = max(plan.sizes)
             found = blocked(X, type(self).__name__, widest, self.max_memory, features)
         if found is None:
-            X = np.asarray(X) if is_on_disk(X) else X
+            X = np.asarray(X[:]) if is_on_disk(X) else X
             X = check_data(self, X, fitting=fitting)
             return X, to_compute(X, self.device).T
         if self.device == "cuda":
@@ -240,6 +256,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     def _keep(self, X: Array, plan: Plan, trained: Trained, error: Any, basis: Array) -> None:
         """Set the fitted attributes; `error` is ‖X − X̂‖², `basis` what a unit of H decodes to."""
         H = trained.H
+        self._stream = None
         self.weights_ = [to_home(W, X) for W in trained.weights]
         R = plan.link.scale(H) if self.project_codes else 1.0
         self.code_scale_ = R if isinstance(R, float) else float(R[0, 0])

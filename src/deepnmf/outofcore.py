@@ -6,14 +6,17 @@ import mmap
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.preprocessing import normalize as to_unit_norm
 
 from deepnmf.core.arrays import Array, is_sparse
 from deepnmf.core.blocks import Blocked, Layout, Leaf
+from deepnmf.data.dataset import check_chunks
 from deepnmf.inputs import canonical, check_entries, is_tensor
 from deepnmf.settings import memory
 
@@ -37,6 +40,29 @@ def is_on_disk(X: Any) -> bool:
     return not isinstance(X, np.ndarray) and hasattr(X, "chunks") and hasattr(X, "dtype")
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """An array on disk whose samples are brought to a type, and to unit norm, as they are read."""
+
+    X: Any
+    dtype: Any
+    unit_norm: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(int(size) for size in self.X.shape)
+
+    @property
+    def chunks(self) -> Any:
+        return getattr(self.X, "chunks", None)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        part = np.array(self.X[rows], dtype=self.dtype, order="C")
+        if isinstance(self.X, np.memmap):
+            _forget(self.X)
+        return to_unit_norm(part, copy=False) if self.unit_norm and len(part) else part
+
+
 def blocked(
     X: Any, whom: str, widest: int, max_memory: Any, features: int | None
 ) -> Blocked | None:
@@ -55,6 +81,7 @@ def blocked(
     n, m = (int(size) for size in X.shape)
     if is_on_disk(X) and X.dtype.kind not in "fiub":
         raise ValueError(f"X has entries of type {X.dtype}; {whom} needs numbers.")
+    check_chunks(X)
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(float)
     if budget is None:
         budget = _physical() / 4

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
 import typer
 
-from deepnmf.cli import inputs
+from deepnmf.cli import clusters, inputs
 from deepnmf.cli.screen import UsageFault, check_writable, progress, say, say_json
 
 
@@ -38,6 +39,15 @@ def fit(
     tol: float | None = typer.Option(None, help="Stop when a sweep gains less than this share."),
     dtype: str = typer.Option("float32", help="float32 or float64."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    max_memory: str | None = typer.Option(
+        None, help="Work on blocks of samples within about so much memory: 600MB."
+    ),
+    dask: str | None = typer.Option(
+        None, help="Work on a Dask cluster: tcp://host:8786, or local:2 for two workers here."
+    ),
+    checkpoint: str | None = typer.Option(
+        None, help="Keep the fit in this file; started again it goes on from there."
+    ),
     options: list[str] | None = typer.Option(
         None, "--set", help="An option of the model's own, name=value; see `deepnmf models`."
     ),
@@ -78,6 +88,13 @@ def fit(
     settings |= {"device": device} if "device" in chosen.options else {}
     if device == "cuda" and "device" not in chosen.options:
         raise UsageFault(f"--device cuda: {model} is fitted on the CPU; leave --device out.")
+    for name, wanted in (("max_memory", max_memory), ("checkpoint", checkpoint)):
+        if wanted is not None:
+            settings[name] = wanted
+    if dask is not None and "max_memory" not in chosen.options:
+        raise UsageFault(
+            f"--dask: {model} needs its data in one piece; use one of the deep models."
+        )
     settings["random_state"] = seed
     try:
         estimator = chosen.estimator(settings)
@@ -85,13 +102,23 @@ def fit(
         raise UsageFault(str(problem)) from None
     target = check_writable(output)
 
-    dataset = inputs.load_data(data)
-    X = inputs.prepare(dataset.X, normalize, dtype, bool(getattr(estimator, "signed", False)))
-    sweeps = _sweeps(estimator)
-    began = time.perf_counter()
-    with progress(sweeps) as callback:
+    with contextlib.ExitStack() as open_things:
+        if dask is not None or max_memory is not None:
+            dataset = inputs.open_data(data)
+            X = inputs.prepare_on_disk(dataset.X, normalize, dtype)
+        else:
+            dataset = inputs.load_data(data)
+            signed = bool(getattr(estimator, "signed", False))
+            X = inputs.prepare(dataset.X, normalize, dtype, signed)
+        samples, features = (int(size) for size in X.shape)
+        if dask is not None:
+            client = open_things.enter_context(clusters.cluster(dask))
+            X = clusters.on_cluster(X, data, client)
+        began = time.perf_counter()
+        callback = open_things.enter_context(progress(_sweeps(estimator)))
         estimator.set_params(callback=callback).fit(X)
-    seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        norm = _norm(X)
     estimator.set_params(callback=None)
 
     names = dataset.feature_names
@@ -104,13 +131,12 @@ def fit(
         "feature_names": None if names is None else [str(name) for name in names],
     }
     save(estimator, target, notes)
-    norm = _norm(X)
     sizes = [int(W.shape[-1]) for W in estimator.weights_]
     summary: dict[str, Any] = {
         "file": str(target),
         "model": model,
-        "samples": int(X.shape[0]),
-        "features": int(X.shape[1]),
+        "samples": samples,
+        "features": features,
         "layers": sizes,
         "relative_error": estimator.reconstruction_err_ / norm if norm else 0.0,
         "sweeps": estimator.n_iter_,
@@ -121,19 +147,26 @@ def fit(
     }
     if as_json:
         say_json(summary)
-        return
-    say(f"{model} {sizes} on {X.shape[0]} samples of {X.shape[1]} features")
+    else:
+        _show(summary, sum(sizes))
+    if estimator.status_.startswith("interrupted"):
+        raise typer.Exit(130)
+
+
+def _show(summary: dict[str, Any], units: int) -> None:
+    samples, features = summary["samples"], summary["features"]
+    say(f"{summary['model']} {summary['layers']} on {samples} samples of {features} features")
     say(f"relative error  {summary['relative_error']:.4f}")
     for layer, zeros in enumerate(summary["zeros"], 1):
         say(f"zeros in W_{layer}    {zeros:.0%}")
     if summary["dead_units"]:
         say(
-            f"dead units      {summary['dead_units']} of {sum(sizes)}: no sample uses them; "
+            f"dead units      {summary['dead_units']} of {units}: no sample uses them; "
             "try smaller layers, a weaker penalty or a larger --fill"
         )
-    say(f"time            {seconds:.1f} s, {estimator.n_iter_} fine-tuning sweeps")
-    say(f"status          {estimator.status_}")
-    say(f"written         {target}")
+    say(f"time            {summary['seconds']:.1f} s, {summary['sweeps']} fine-tuning sweeps")
+    say(f"status          {summary['status']}")
+    say(f"written         {summary['file']}")
 
 
 def _sweeps(estimator: Any) -> int:
@@ -147,7 +180,14 @@ def _sweeps(estimator: Any) -> int:
 
 
 def _norm(X: Any) -> float:
+    """‖X‖, of data in memory, on disk or on a cluster."""
     import numpy as np
 
-    values = X.data if hasattr(X, "indptr") else X
-    return float(np.sqrt(np.sum(np.square(values, dtype=np.float64))))
+    if hasattr(X, "dask"):
+        return float((X.astype(np.float64) ** 2).sum().compute()) ** 0.5
+    if hasattr(X, "indptr"):
+        X = X.data[:, None]
+    total, step = 0.0, max(1, int(1e7) // max(1, X.shape[1]))
+    for low in range(0, X.shape[0], step):
+        total += float(np.sum(np.square(X[low : low + step], dtype=np.float64)))
+    return total**0.5

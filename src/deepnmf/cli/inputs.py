@@ -28,6 +28,27 @@ def load_data(data: str) -> Any:
         ) from None
 
 
+def open_data(data: str) -> Any:
+    """A `Dataset` whose samples stay in their file; a named data set as `load_data` has it."""
+    from deepnmf.data import open_on_disk
+    from deepnmf.data.datasets import DATASETS
+
+    return load_data(data) if data in DATASETS or not data else open_on_disk(data)
+
+
+def prepare_on_disk(X: Any, normalize: str, dtype: str) -> Any:
+    """As `prepare`, as the samples are read; what is in memory is prepared there."""
+    import numpy as np
+
+    from deepnmf.data.dataset import check_chunks
+    from deepnmf.outofcore import Prepared, is_on_disk
+
+    if not is_on_disk(X):
+        return prepare(X, normalize, dtype)
+    check_chunks(X)
+    return Prepared(X, np.dtype(dtype), normalize == "l2")
+
+
 def prepare(X: Any, normalize: str, dtype: str, signed: bool = False) -> Any:
     """The samples as the model sees them: in that precision, scaled to unit norm if asked; entries
     < 0 only if `signed`."""

@@ -101,8 +101,8 @@ class LinearStage(Stage):
         nothing = 0 * factors.residual
         if self.codes_first:
             coded = self._update_codes(factors, nothing)
-            return self._update_weights(coded, coded.residual)
-        moved = self._update_weights(factors, nothing)
+            return self.update_weights(coded, coded.residual)
+        moved = self.update_weights(factors, nothing)
         return self._update_codes(moved, moved.residual)
 
     def objective(self, factors: Factors) -> tuple[Array, Array]:
@@ -147,7 +147,8 @@ class LinearStage(Stage):
         residual = residual + found * trace(factors.sums.S)
         return Factors(weights, H, sums, (*factors.memories[:-1], memory), residual)
 
-    def _update_weights(self, factors: Factors, residual: Array) -> Factors:
+    def update_weights(self, factors: Factors, residual: Array) -> Factors:
+        """Every W once, from the sums alone."""
         weights, memories = list(factors.weights), list(factors.memories)
         # Top down, from the weights as they were: S_l = H̃_l H̃_lᵀ and Q_l = X H̃_lᵀ.
         sums = [factors.sums]

@@ -2,7 +2,7 @@
 
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import load_digits, load_orl, load_pie, load_reuters
-from deepnmf.data.readers import read, read_labels
+from deepnmf.data.readers import open_on_disk, read, read_labels
 
 __all__ = [
     "Dataset",
@@ -10,6 +10,7 @@ __all__ = [
     "load_orl",
     "load_pie",
     "load_reuters",
+    "open_on_disk",
     "read",
     "read_labels",
 ]

@@ -23,3 +23,14 @@ class Dataset:
     feature_names: np.ndarray | None = None
     sample_names: np.ndarray | None = None
     name: str = ""
+
+
+def check_chunks(X: Any) -> None:
+    """Refuse a zarr array that lacks chunks: they would read as if they held its fill value."""
+    there, all_of_them = getattr(X, "nchunks_initialized", None), getattr(X, "nchunks", None)
+    if there is not None and all_of_them is not None and there < all_of_them:
+        raise DataError(
+            f"{all_of_them - there} of the {all_of_them} chunks of the zarr array are not in its "
+            f"store, and would read as {X.fill_value}. Write it again; chunks that really hold "
+            "nothing else are kept with write_empty_chunks=True."
+        )

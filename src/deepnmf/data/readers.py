@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from deepnmf.data.dataset import DataError, Dataset
+from deepnmf.data.dataset import DataError, Dataset, check_chunks
 from deepnmf.data.tables import read_csv, read_parquet
 
 IMAGES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".tif", ".tiff", ".gif")
@@ -20,11 +21,12 @@ def read(path: str | Path) -> Dataset:
     """Samples from a file or folder:
 
     .npy, .npz (an array, or a scipy.sparse matrix), .csv and .tsv (header and index column are
-    found out), .parquet, .mtx and .mtx.gz, .mat, .h5ad, or a folder of images of one size, whose
-    sub-folders are the labels.
+    found out), .parquet, .mtx and .mtx.gz, .mat, .h5ad, .h5 and .hdf5, .zarr, or a folder of images
+    of one size, whose sub-folders are the labels. All of it is brought into memory; `open_on_disk`
+    is for what does not fit.
     """
     path = Path(path)
-    if path.is_dir():
+    if path.is_dir() and path.suffix.lower() != ".zarr":
         return _read_images(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file.")
@@ -48,6 +50,32 @@ def read(path: str | Path) -> Dataset:
     raise DataError(
         f"{path}: unknown kind of file. Known: {', '.join(READERS)}, or a folder of images."
     )
+
+
+def open_on_disk(path: str | Path) -> Dataset:
+    """Samples that stay in their file, .npy, .h5, .hdf5 or .zarr, and are read by slices."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    opened = ON_DISK.get(path.suffix.lower())
+    if opened is None:
+        raise DataError(
+            f"{path}: only {', '.join(ON_DISK)} can be read piece by piece. Convert the data to "
+            "one of them (numpy.save), or do without a limit of memory and without Dask."
+        )
+    try:
+        return opened(path)
+    except DataError:
+        raise
+    except ImportError as problem:
+        raise DataError(
+            f"{path}: reading {path.suffix} needs {problem.name}: pip install 'deepnmf[files]'."
+        ) from problem
+    except Exception as problem:
+        raise DataError(
+            f"{path}: could not be opened as {path.suffix} ({problem}). Is it damaged, or of "
+            "another kind?"
+        ) from problem
 
 
 def read_labels(path: str | Path) -> np.ndarray:
@@ -85,6 +113,42 @@ def _load_numpy(path: Path) -> Any:
 
 def _read_npy(path: Path) -> Dataset:
     return _matrix(path, _load_numpy(path))
+
+
+def _open_npy(path: Path) -> Dataset:
+    return _matrix(path, np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _open_hdf5(path: Path) -> Dataset:
+    import h5py
+
+    file = h5py.File(path, "r")
+    content: dict[str, Any] = {}
+    file.visititems(
+        lambda name, one: content.update({name: one}) if hasattr(one, "shape") else None
+    )
+    return _matrix(path, content[_only(path, content, ("X", "data"))])
+
+
+def _open_zarr(path: Path) -> Dataset:
+    import zarr
+
+    found: Any = zarr.open(str(path), mode="r")
+    if not hasattr(found, "shape"):
+        content = dict(found.arrays())
+        found = content[_only(path, content, ("X", "data"))]
+    return _matrix(path, found)
+
+
+def _in_memory(open_it: Callable[[Path], Dataset]) -> Callable[[Path], Dataset]:
+    """Reads what the other opens."""
+
+    def read_it(path: Path) -> Dataset:
+        dataset = open_it(path)
+        check_chunks(dataset.X)
+        return replace(dataset, X=np.asarray(dataset.X[:]))
+
+    return read_it
 
 
 def _read_npz(path: Path) -> Dataset:
@@ -214,4 +278,13 @@ READERS: dict[str, Callable[[Path], Dataset]] = {
     ".mtx.gz": _read_mtx,
     ".mat": _read_mat,
     ".h5ad": _read_h5ad,
+    ".h5": _in_memory(_open_hdf5),
+    ".hdf5": _in_memory(_open_hdf5),
+    ".zarr": _in_memory(_open_zarr),
+}
+ON_DISK: dict[str, Callable[[Path], Dataset]] = {
+    ".npy": _open_npy,
+    ".h5": _open_hdf5,
+    ".hdf5": _open_hdf5,
+    ".zarr": _open_zarr,
 }

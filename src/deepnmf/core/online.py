@@ -1,0 +1,96 @@
+"""Learning from a stream of batches, each seen once and then gone.
+
+What the weights need to know of all samples so far is kept as sums, in which the past fades:
+
+    S ← ρ S + H Hᵀ,    Q ← ρ Q + X Hᵀ,    n ← ρ n + (samples of the batch),
+
+H being the codes of the batch for the weights as they are. Linear models take all their weights
+from these sums. Through a link W_1 comes from those of H̃_1; W_2 … W_L move from where they are to
+where a sweep over the batch takes them, part of the way: the batch's share of n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deepnmf.core.arrays import Array, gram, inner, spread, squared_norm
+from deepnmf.core.extrapolation import Extrapolated
+from deepnmf.core.linear import Factors, LinearStage, fit_of_sums, product
+from deepnmf.core.nonlinear import NonlinearFactors, NonlinearStage
+from deepnmf.core.samples import Sums, add_up
+from deepnmf.core.starts import Generators
+from deepnmf.core.subproblems import weights_problem
+from deepnmf.core.training import Plan, Record, encode, first_codes, train
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is left of the batches so far."""
+
+    weights: tuple[Array, ...]
+    sums: Sums | None = None
+    """Of the codes of the last layer, or through a link of the first."""
+    samples: float = 0.0
+    """n."""
+    batches: int = 0
+
+
+def begin(X: Array, plan: Plan, generators: Generators) -> Stream:
+    """The weights after pre-training and one sweep over the first batch."""
+    return Stream(train(X, replace(plan, max_iter=1), generators).weights)
+
+
+def absorb(X: Array, plan: Plan, stream: Stream, forget: float) -> tuple[Stream, Record]:
+    """The stream with another batch X (m, n), and a record of how well the batch fitted before the
+    weights knew it (if it is not the first)."""
+    X = spread(X)
+    H = encode(X, stream.weights, plan)
+    first = H if plan.link.linear else first_codes(stream.weights, plan.link, H)
+    basis = product(stream.weights) if plan.link.linear else stream.weights[0]
+    record = _record(X, plan, stream, H, basis, add_up(X, first))
+    stage = plan.whole_stage(X)
+    stage = stage.stage if isinstance(stage, Extrapolated) else stage
+    samples = forget * stream.samples + X.shape[-1]
+    if isinstance(stage, LinearStage):
+        sums = _faded(stream.sums, add_up(X, H), forget)
+        nothing, memories = inner(H, 0 * H), (None,) * (len(stream.weights) + 1)
+        factors = Factors(stream.weights, H, sums, memories, nothing)
+        weights = stage.update_weights(factors, nothing).weights
+    else:
+        assert isinstance(stage, NonlinearStage)
+        weights, sums = _through(stage, stream, H, X.shape[-1] / samples, forget)
+    return Stream(weights, sums, samples, stream.batches + 1), record
+
+
+def _through(
+    stage: NonlinearStage, stream: Stream, H: Array, share: float, forget: float
+) -> tuple[tuple[Array, ...], Sums]:
+    nothing, memories = inner(H, 0 * H), (None,) * (len(stream.weights) + 1)
+    swept = stage.sweep(NonlinearFactors(stream.weights, H, nothing, memories, nothing))
+    W1, *above = stream.weights
+    moved = [
+        (1 - share) * W + share * W_batch
+        for W, W_batch in zip(above, swept.weights[1:], strict=True)
+    ]
+    first = first_codes((W1, *moved), stage.link, swept.H)
+    sums = _faded(stream.sums, add_up(stage.X, first), forget)
+    problem = weights_problem(None, sums.S, sums.Q, stage.penalties_W[0])
+    return (stage.solver.update(problem, W1).F, *moved), sums
+
+
+def _faded(past: Sums | None, now: Sums, forget: float) -> Sums:
+    if past is None:
+        return now
+    return Sums(forget * past.S + now.S, forget * past.Q + now.Q)
+
+
+def _record(X: Array, plan: Plan, stream: Stream, H: Array, basis: Array, sums: Sums) -> Record:
+    fit = fit_of_sums(squared_norm(X) / 2, basis, gram(basis), *sums)
+    penalty: Any = plan.penalties_H[-1].value(H)
+    for R, W in zip(plan.penalties_W, stream.weights, strict=True):
+        penalty = penalty + R.value(W)
+    return {
+        "stage": "partial", "layer": None, "sweep": stream.batches + 1,
+        "objective": float(fit + penalty), "penalty": float(penalty), "samples": X.shape[-1],
+    }  # fmt: skip

@@ -1,0 +1,126 @@
+"""Data larger than memory or machine, and fits that are interrupted, on the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from deepnmf.cli.main import main
+
+FEW = ("--layers", "8,4", "--max-iter", "5", "--pretrain-iter", "5", "--dtype", "float64", "--json")
+
+
+@pytest.fixture
+def call(capsys):
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The same samples in the files that are read piece by piece."""
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 6)) @ rng.random((6, 20)) + 0.1 * rng.random((300, 20))
+    np.save(tmp_path / "x.npy", X)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["X"] = X
+    zarr.open(str(tmp_path / "x.zarr"), mode="w", shape=X.shape, chunks=(50, 20), dtype="f8")[:] = X
+    return tmp_path
+
+
+@pytest.mark.parametrize("file", ["x.npy", "x.h5", "x.zarr"])
+@pytest.mark.parametrize("where", [("--max-memory", "200kB"), ("--dask", "local:2")])
+def test_piece_by_piece_is_one_piece(call, folder, file, where):
+    if where[0] == "--dask":
+        pytest.importorskip("distributed")
+    settings = ("-o", folder / "m.safetensors", "--normalize", "l2", *FEW)
+    code, out, _ = call("fit", folder / "x.npy", *settings)
+    whole = json.loads(out)
+    code, out, err = call("fit", folder / file, *settings, *where)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["relative_error"] == pytest.approx(whole["relative_error"], rel=1e-5)
+    assert (found["samples"], found["features"]) == (300, 20)
+
+
+def test_the_files_are_read_whole_where_nothing_is_said(call, folder):
+    ends = []
+    for file in ("x.npy", "x.h5", "x.zarr"):
+        code, out, _ = call("fit", folder / file, "-o", folder / "m.safetensors", *FEW)
+        assert code == 0
+        ends.append(json.loads(out)["relative_error"])
+    assert ends == [ends[0]] * 3
+
+
+def test_what_is_wrong_is_said_in_one_line(call, folder):
+    zarr = pytest.importorskip("zarr")
+    holes = zarr.open(
+        str(folder / "holes.zarr"), mode="w", shape=(300, 20), chunks=(50, 20), dtype="f8"
+    )
+    holes[:100] = np.load(folder / "x.npy")[:100]
+    bad = np.load(folder / "x.npy")
+    bad[234, 5] = np.nan
+    np.save(folder / "bad.npy", bad)
+    (folder / "x.csv").write_text("1,2\n3,4\n")
+    for code, arguments, words in (
+        (1, ("holes.zarr",), "4 of the 6 chunks"),
+        (1, ("holes.zarr", "--max-memory", "1MB"), "4 of the 6 chunks"),
+        (1, ("holes.zarr", "--dask", "local:1"), "4 of the 6 chunks"),
+        (1, ("bad.npy", "--max-memory", "100kB"), "block 3 (samples 192 to 255"),
+        (1, ("none.zarr", "--max-memory", "1MB"), "there is no such file"),
+        (1, ("x.csv", "--max-memory", "1MB"), "can be read piece by piece"),
+        (2, ("x.npy", "--max-memory", "lots"), 'write "600MB"'),
+        (2, ("x.npy", "--dask", "nowhere"), "give the address of a scheduler"),
+        (2, ("x.npy", "--dask", "local:0"), "write local:N"),
+        (2, ("x.npy", "--dask", "local:2", "--model", "semi-nmf"), "in one piece"),
+        (2, ("x.npy", "--checkpoint", "x", "--model", "semi-nmf"), "no such option"),
+        (1, ("x.npy", "--checkpoint", folder / "no" / "x"), "does not exist"),
+        (1, ("x.npy", "--checkpoint", folder / "x.npy"), "no checkpoint of deepnmf"),
+    ):
+        file, *rest = arguments
+        found, out, err = call("fit", folder / file, "-o", folder / "m.safetensors", *rest)
+        assert (found, out) == (code, ""), arguments
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        assert words in err
+
+
+def test_a_scheduler_that_is_not_there(call, folder, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("deepnmf.cli.clusters.SECONDS", 1)
+    code, out, err = call(
+        "fit", folder / "x.npy", "-o", folder / "m.safetensors", "--dask", "tcp://127.0.0.1:9"
+    )
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+    assert "no scheduler answers there" in err
+
+
+def test_ctrl_c_writes_what_there_is_and_a_checkpoint_goes_on(call, folder):
+    """A real Ctrl-C in the middle of a fit that would take minutes."""
+    model, kept = folder / "m.safetensors", folder / "fit.ckpt"
+    endless = ("--max-iter", "1000000", "--tol", "0", "--pretrain-iter", "2", "--layers", "8,4")
+    settings = ("fit", folder / "x.npy", "-o", model, "--checkpoint", kept, "--json", *endless)
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    sweeps = []
+    try:
+        for _ in range(2):
+            signal.setitimer(signal.ITIMER_REAL, 1.0)
+            code, out, _ = call(*settings)
+            assert code == 130
+            summary = json.loads(out)
+            assert "interrupted by Ctrl-C" in summary["status"]
+            sweeps.append(summary["sweeps"])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert 0 < sweeps[0] < sweeps[1]
+    assert call("info", model)[0] == 0
