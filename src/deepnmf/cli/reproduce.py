@@ -12,12 +12,12 @@ from deepnmf.cli.screen import say, steps
 
 
 def reproduce(
-    name: str = typer.Argument(help="table2, fig1 … fig7, sensitivity, finetuning, rate."),
+    name: str = typer.Argument(help="table2, fig1 … fig8, sensitivity, finetuning, rate."),
     output: str = typer.Option(..., "-o", "--output", help="The folder to write to."),
     full: bool = typer.Option(False, "--full", help="The paper's size; else a small version."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     from_rows: str | None = typer.Option(
-        None, help="Make the tables and figures from these rows, and fit nothing."
+        None, help="Make the tables and figures from these rows (fig8: this model); fit nothing."
     ),
 ) -> None:
     """Fit and score what a table or figure of the paper shows. Started again it goes on."""
@@ -26,12 +26,15 @@ def reproduce(
     from deepnmf.experiments.runner import run
     from deepnmf.settings import DEVICES
 
-    inputs.one_of("NAME", name, [*NAMES, "rate"])
+    inputs.one_of("NAME", name, [*NAMES, "fig8", "rate"])
     inputs.one_of("--device", device, list(DEVICES))
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     if name == "rate":
         _rate(folder, full, from_rows)
+        return
+    if name == "fig8":
+        _fig8(folder, full, device, from_rows)
         return
     experiment = load(name, full)
     if from_rows is None:
@@ -85,3 +88,26 @@ def _rate(folder: Path, full: bool, from_rows: str | None) -> None:
     for method, order in orders(frame).items():
         say(f"{method}: in the last decade of steps the gap falls like 1/k^{order:.2f}")
     say(f"written  {folder / 'rate.png'}, {folder / 'rate.svg'}")
+
+
+def _fig8(folder: Path, full: bool, device: str, from_rows: str | None) -> None:
+    """The hierarchy of a class; the model is kept beside it."""
+    from deepnmf.data.datasets import DATASETS
+    from deepnmf.experiments import fig8
+
+    hierarchy = fig8.settings(full)
+    dataset = DATASETS[hierarchy.data][0]()
+    X, y = fig8.samples(hierarchy, dataset)
+    kept = folder / f"fig8{'-full' if full else ''}.safetensors"
+    if from_rows is not None and not Path(from_rows).exists():
+        raise FileNotFoundError(f"{from_rows}: there is no such model file.")
+    model = fig8.fitted(hierarchy, X, kept if from_rows is None else Path(from_rows), device)
+    figure, rows = fig8.draw(hierarchy, model, X, y, dataset.image_shape)
+    made = [folder / f"fig8.{kind}" for kind in ("csv", "png", "svg")]
+    rows.to_csv(made[0], index=False)
+    for path in made[1:]:
+        figure.savefig(path, dpi=150)
+    first = rows.iloc[0]
+    say(f"class {hierarchy.label}: mainly part {first['unit']} of layer {first['layer']}")
+    for path in [*([] if from_rows else [kept]), *made]:
+        say(f"written  {path}")

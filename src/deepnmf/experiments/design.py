@@ -101,13 +101,14 @@ class Experiment:
 
 def load(name: str, full: bool = False) -> Experiment:
     """The experiment of that name, at the paper's size or small."""
-    common, table = (_read(file) for file in ("common", name))
+    common, table = (read_table(file) for file in ("common", name))
     for part in ("settings", "small"):
-        table[part] = _merged(common[part], table.get(part, {}))
+        table[part] = merged(common[part], table.get(part, {}))
     return from_table(name, table, full)
 
 
-def _read(name: str) -> dict[str, Any]:
+def read_table(name: str) -> dict[str, Any]:
+    """What the settings file of that name holds."""
     text = (files("deepnmf.experiments") / "settings" / f"{name}.toml").read_text("utf-8")
     return tomllib.loads(text)
 
@@ -118,7 +119,7 @@ def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
     small = table.pop("small", {})
     if not full:
         table |= {key: value for key, value in small.items() if key not in SMALL_ONLY}
-        table["settings"] = _merged(table.get("settings", {}), small.get("settings", {}))
+        table["settings"] = merged(table.get("settings", {}), small.get("settings", {}))
         if "random" in small:
             random = {**table["grid"]["random"], **small["random"]}
             table["grid"] = {**table["grid"], "random": random}
@@ -142,18 +143,18 @@ def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
     )
 
 
-def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with changes, also within the sections of single models."""
-    merged = dict(settings)
+    found = dict(settings)
     for name, value in changes.items():
         section = isinstance(value, Mapping)
-        merged[name] = {**merged.get(name, {}), **value} if section else value
-    return merged
+        found[name] = {**found.get(name, {}), **value} if section else value
+    return found
 
 
 def _fit(entry: Mapping[str, Any], settings: Mapping[str, Any], scale: float) -> Fit:
     model = str(entry["model"])
-    options = _options(model, settings, entry.get("options", {}))
+    options = options_for(model, settings, entry.get("options", {}))
     scorings = tuple(
         Scoring(
             name=row["name"],
@@ -164,7 +165,7 @@ def _fit(entry: Mapping[str, Any], settings: Mapping[str, Any], scale: float) ->
         )
         for row in entry["row"]
     )
-    return Fit(model, _scaled(entry["layers"], scale), options, scorings)
+    return Fit(model, scaled(entry["layers"], scale), options, scorings)
 
 
 def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: float) -> list[Fit]:
@@ -182,7 +183,7 @@ def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: fl
     ):
         if model in grid.get("fixed_layers", {}):
             layers = [*grid["fixed_layers"][model], *layers[1:]]
-        options = _options(model, settings, {"link": link, **own})
+        options = options_for(model, settings, {"link": link, **own})
         group = f"L = {len(layers)}" if drawn is not None else ", ".join(map(str, layers))
         if own:
             group = ", ".join(f"{name} = {own[name]:g}" for name in own if name in options)
@@ -199,7 +200,7 @@ def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: fl
             ]
         if MODELS[model].one_layer:
             layers = layers[-1:]
-        fits.append(Fit(model, _scaled(layers, scale), options, tuple(rows)))
+        fits.append(Fit(model, scaled(layers, scale), options, tuple(rows)))
     # A model that does not depend on the lower layers is there once.
     unique = {(fit.key, tuple(row.group for row in fit.scorings)): fit for fit in fits}
     return list(unique.values())
@@ -222,7 +223,7 @@ def _random_layers(drawn: Mapping[str, Any]) -> list[list[int]]:
     return found
 
 
-def _options(model: str, settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def options_for(model: str, settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """The settings for all models that this one takes, then those of a section named after it,
     then its own."""
     takes = MODELS[model].options
@@ -235,5 +236,6 @@ def _options(model: str, settings: Mapping[str, Any], own: Mapping[str, Any]) ->
     return found
 
 
-def _scaled(layers: Iterable[int], scale: float) -> tuple[int, ...]:
+def scaled(layers: Iterable[int], scale: float) -> tuple[int, ...]:
+    """Sizes of layers for a small version."""
     return tuple(max(2, round(size * scale)) for size in layers)

@@ -1,0 +1,82 @@
+"""The paper's Figure 8: a class of faces, its codes, its parts and their parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from sklearn.preprocessing import normalize
+
+from deepnmf.data import Dataset
+from deepnmf.experiments import design
+from deepnmf.hierarchy import Node, Tree, explain
+from deepnmf.report.plots import class_hierarchy
+from deepnmf.storage import load, save
+
+COLUMNS = ("layer", "unit", "parent", "weight", "share")
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A model, the data it is fitted to, and the class that is shown."""
+
+    fit: design.Fit
+    data: str
+    label: int
+    classes: int | None
+
+
+def settings(full: bool) -> Hierarchy:
+    """At the paper's size, or small: few classes and small layers."""
+    table, common = design.read_table("fig8"), design.read_table("common")
+    small, changes = table.pop("small"), {}
+    if not full:
+        table, changes = {**table, **small}, common["small"]["settings"]
+    chosen = design.merged(common["settings"], changes)
+    model = str(table["model"])
+    layers = design.scaled(table["layers"], table["scale"])
+    fit = design.Fit(model, layers, design.options_for(model, chosen, {}), ())
+    return Hierarchy(fit, str(table["data"]), int(table["label"]), table.get("classes"))
+
+
+def samples(hierarchy: Hierarchy, dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """The samples of the classes asked for, scaled to unit norm, and their labels."""
+    assert dataset.y is not None
+    chosen = np.unique(dataset.y)[: hierarchy.classes]
+    mine = np.isin(dataset.y, chosen)
+    return normalize(dataset.X[mine].astype(np.float32)), dataset.y[mine]
+
+
+def fitted(hierarchy: Hierarchy, X: np.ndarray, path: Path, device: str) -> Any:
+    """The model, from its file if it is there."""
+    if not path.exists():
+        model = hierarchy.fit.estimator.set_params(device=device, random_state=0).fit(X)
+        notes = {"model": hierarchy.fit.model, "data": hierarchy.data, "normalize": "l2"}
+        save(model, path, notes)
+    return load(path)
+
+
+def rows(tree: Tree) -> pd.DataFrame:
+    """What the figure shows: the parts of the class, then the parts of the first of them, …"""
+    found: list[dict[str, Any]] = []
+    parent: Node | None = None
+    nodes = tree.children
+    while nodes and nodes[0].layer:
+        for node in nodes:
+            above = "class" if parent is None else parent.unit
+            values = (node.layer, node.unit, above, node.weight, node.share)
+            found.append(dict(zip(COLUMNS, values, strict=True)))
+        parent, nodes = nodes[0], nodes[0].children
+    return pd.DataFrame(found, columns=list(COLUMNS))
+
+
+def draw(
+    hierarchy: Hierarchy, model: Any, X: np.ndarray, y: np.ndarray, shape: Any
+) -> tuple[Figure, pd.DataFrame]:
+    """The figure, and the numbers on it."""
+    tree = explain(model, X, label=hierarchy.label, labels=y, order="weight")
+    return class_hierarchy(model, X, y, hierarchy.label, image_shape=shape), rows(tree)

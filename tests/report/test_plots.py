@@ -1,0 +1,99 @@
+"""Still pictures show the numbers of the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deepnmf import sdnmf_l
+from deepnmf.cli.main import main
+from deepnmf.data import load_digits
+from deepnmf.hierarchy import summaries
+from deepnmf.report import plots
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_digits()
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    few = {"max_iter": 5, "pretrain_iter": 5, "random_state": 0}
+    return sdnmf_l((12, 8, 5), mu=1e-3, **few).fit(data.X / 16)
+
+
+def shown(figure):
+    """The numbers over the parts, from the top down."""
+    return [text.get_title() for text in figure.axes if text.get_title().replace(".", "").isdigit()]
+
+
+@pytest.mark.parametrize("shape", [(8, 8), None], ids=["images", "names"])
+def test_the_hierarchy_of_a_class_has_its_coefficients_on_the_edges(model, data, shape, tmp_path):
+    names = None if shape else [f"f{index}" for index in range(64)]
+    figure = plots.class_hierarchy(
+        model, data.X / 16, data.y, 4, image_shape=shape, feature_names=names, top=4
+    )
+    mean = model.transform(data.X[data.y == 4] / 16).mean(0)
+    expected, column = [], mean
+    for W in [*reversed(model.weights_[1:]), None]:
+        ranked = [index for index in np.argsort(-column, kind="stable")[:4] if column[index]]
+        expected += [f"{column[index]:.3g}" for index in ranked]
+        column = None if W is None else W[:, ranked[0]]
+    assert shown(figure) == [text for text in expected if "e" not in text]
+    figure.savefig(tmp_path / "class.png")
+
+
+def test_codes_of_other_classes_are_elsewhere_on_the_map(tmp_path):
+    rng = np.random.default_rng(0)
+    Z = np.repeat(np.eye(5)[[0, 1, 2]], 20, axis=0) + 0.05 * rng.random((60, 5))
+    plane = plots.codes_plane(Z)
+    centres = plane.reshape(3, 20, 2).mean(1)
+    spread = np.linalg.norm(plane.reshape(3, 20, 2) - centres[:, None], axis=-1).max()
+    apart = np.linalg.norm(centres[[0, 0, 1]] - centres[[1, 2, 2]], axis=-1).min()
+    assert apart > 5 * spread
+    np.testing.assert_allclose(plots.codes_plane(3 * Z), plane)  # the norm of a code plays no part
+    assert plots.codes_plane(np.ones((4, 1))).shape == (4, 2)
+    plots.codes_map(Z, np.repeat(["a", "b", "c"], 20)).savefig(tmp_path / "map.png")
+    plots.codes_map(Z).savefig(tmp_path / "map.png")
+
+
+def test_sparsity_per_layer(model, data, tmp_path):
+    found = summaries(model, data.X / 16)
+    figure = plots.sparsity(found)
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    assert heights == [one.zeros for one in found] + [one.sparseness for one in found]
+    figure.savefig(tmp_path / "sparsity.png")
+
+
+def test_figure_8_small(tmp_path, data_file, capsys):
+    data_file("pie")
+    assert main(["reproduce", "fig8", "-o", str(tmp_path)]) == 0
+    from deepnmf import load
+
+    model = load(tmp_path / "fig8.safetensors")
+    assert [W.shape[1] for W in model.weights_] == [29, 21, 6]
+    rows = pd.read_csv(tmp_path / "fig8.csv")
+    assert rows["layer"].tolist() == [3] * 5 + [2] * 5 + [1] * 5
+    for row in rows[rows["parent"] != "class"].itertuples():
+        weight = model.weights_[row.layer][row.unit, int(row.parent)]
+        assert row.weight == pytest.approx(weight, rel=1e-6)
+    for _, below in rows[rows["parent"] != "class"].groupby("layer"):
+        W = model.weights_[below["layer"].iloc[0]][:, int(below["parent"].iloc[0])]
+        np.testing.assert_allclose(below["weight"], np.sort(W)[::-1][:5], rtol=1e-6)
+    assert {"fig8.png", "fig8.svg"} <= {path.name for path in tmp_path.iterdir()}
+    other = tmp_path / "again"
+    again = ["reproduce", "fig8", "-o", str(other), "--from-rows"]
+    assert main([*again, str(tmp_path / "fig8.safetensors")]) == 0
+    pd.testing.assert_frame_equal(pd.read_csv(other / "fig8.csv"), rows)
+    assert main([*again, str(tmp_path / "absent")]) == 1
+    assert "no such model file" in capsys.readouterr().err
+
+
+def test_figure_8_has_the_papers_size():
+    from deepnmf.experiments import fig8
+
+    full = fig8.settings(full=True)
+    assert (full.fit.model, full.fit.layers, full.label) == ("sdnmf/l", (193, 141, 40), 36)
+    assert (full.data, full.classes) == ("pie", None)
