@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,13 @@ def demo(
     save(model, folder / "digits.safetensors", notes)
     written = [folder / "scores.csv", folder / "digits.safetensors"]
     try:
-        from deepnmf.report import write_overview
+        from deepnmf.report import write_pictures, write_report
     except ImportError as problem:
         say(f"no pictures: {problem.name} is missing; pip install 'deepnmf[report]'")
     else:
-        written += write_overview(model, digits, codes, scored, folder)
+        written += write_pictures(model, digits, folder)
+        scaled = replace(digits, X=X)
+        written.append(write_report(model, scaled, folder / "report.html", notes, scored))
     say()
     for path in written:
         say(f"written  {path}")

@@ -10,7 +10,18 @@ from typing import Any
 
 import typer
 
-from deepnmf.cli import data, demo, evaluate, fit, info, models, reproduce, study, transform
+from deepnmf.cli import (
+    data,
+    demo,
+    evaluate,
+    fit,
+    info,
+    models,
+    report,
+    reproduce,
+    study,
+    transform,
+)
 from deepnmf.cli.screen import UsageFault, say_error
 
 # typer brings a click of its own; what it raises for wrong use has this base.
@@ -28,6 +39,7 @@ app.command()(demo.demo)
 app.command()(fit.fit)
 app.command()(transform.transform)
 app.command()(evaluate.evaluate)
+app.command()(report.report)
 app.command()(reproduce.reproduce)
 app.command()(study.study)
 app.command()(info.info)

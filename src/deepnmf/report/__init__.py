@@ -1,5 +1,5 @@
 """Pictures and pages of what was learned. Needs the `report` extra."""
 
-from deepnmf.report.page import write_overview
+from deepnmf.report.page import write_pictures, write_report
 
-__all__ = ["write_overview"]
+__all__ = ["write_pictures", "write_report"]

@@ -1,54 +1,77 @@
-"""One self-contained HTML page: what was fitted, its scores, its convergence, its parts."""
+"""One self-contained HTML page to look at a model: no network, opens from disk."""
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from deepnmf.data import Dataset
-from deepnmf.estimator import DeepNMF
+from deepnmf.hierarchy import parts
+from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
+from deepnmf.storage import write_atomically
+
+SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", "explorer.js",
+           "search.js", "router.js")  # fmt: skip
 
 
-def write_overview(
-    model: DeepNMF, data: Dataset, codes: Any, scores: Sequence[dict[str, Any]], folder: Path
-) -> list[Path]:
-    """Write a picture per layer, the convergence and report.html; return what was written."""
+def write_report(
+    model: Any,
+    data: Dataset,
+    path: str | Path,
+    notes: Mapping[str, Any] | None = None,
+    scores: Sequence[Mapping[str, Any]] | None = None,
+) -> Path:
+    """Write the page of a fitted model and samples: an overview, the parts of every layer, and what
+    classes, samples and parts are made of.
+
+    `data.X` is as the model sees it (scaled, in its order of features). `notes`: "model", its name,
+    and "normalize", how samples were scaled. `scores`: rows for the table of scores; without them,
+    K-means on the codes is scored where there are labels.
+    """
+    path = Path(path)
+    write_atomically(path, page(content(model, data, notes or {}, scores)).encode("utf-8"))
+    return path
+
+
+def page(record: Mapping[str, Any]) -> str:
+    """The page of a record."""
+    # Within a script element "<" could end it; JSON can say it otherwise.
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    script = "\n".join(_source(name) for name in SCRIPTS)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(_source("page.html")).render(
+        title=record["title"],
+        version=record["version"],
+        style=Markup(_source("page.css")),
+        script=Markup(script),
+        data=Markup(text),
+    )
+
+
+def _source(name: str) -> str:
+    return resources.files("deepnmf.report").joinpath("assets", name).read_text("utf-8")
+
+
+def write_pictures(model: Any, data: Dataset, folder: Path) -> list[Path]:
+    """Write a sheet of parts per layer, where samples are images, and the convergence, as PNG."""
     pictures: dict[str, Figure] = {}
     if data.image_shape is not None:
         for layer in range(1, len(model.weights_) + 1):
-            basis = model.basis(layer)
-            title = f"layer {layer}: {len(basis)} parts"
-            pictures[f"parts-layer-{layer}"] = parts_sheet(basis, data.image_shape, title)
+            sheet = parts(model, layer)
+            title = f"layer {layer}: {len(sheet)} parts"
+            pictures[f"parts-layer-{layer}"] = parts_sheet(sheet, data.image_shape, title)
     pictures["convergence"] = convergence(model.history_)
-    written, inline = [], {}
+    written = []
     for name, figure in pictures.items():
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=110)
-        path = folder / f"{name}.png"
-        path.write_bytes(buffer.getvalue())
-        written.append(path)
-        inline[name] = base64.b64encode(buffer.getvalue()).decode()
-    text = resources.files("deepnmf.report").joinpath("overview.html").read_text()
-    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
-        text
-    )
-    page = template.render(
-        model=model,
-        data=data,
-        samples=codes.shape[0],
-        layers=[int(W.shape[-1]) for W in model.weights_],
-        zeros=[float((W <= 0).mean()) for W in model.weights_],
-        scores=scores,
-        pictures=inline,
-    )
-    path = folder / "report.html"
-    path.write_text(page, encoding="utf-8")
-    return [*written, path]
+        written.append(folder / f"{name}.png")
+        figure.savefig(written[-1], dpi=110)
+    return written

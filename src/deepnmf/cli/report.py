@@ -1,0 +1,43 @@
+"""`deepnmf report`: a page to look at a model, its parts and what they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import typer
+
+from deepnmf.cli import inputs
+from deepnmf.cli.screen import check_writable, say
+
+
+def report(
+    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
+    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
+    labels: str | None = typer.Option(None, help="Labels: .npy, or text with one a line."),
+    output: str = typer.Option(..., "-o", "--output", help="The page to write: report.html."),
+) -> None:
+    """Write one HTML file to explore a model: classes, samples, their parts, and so on down."""
+    from deepnmf.storage import load_stored
+
+    target = check_writable(output, (".html", ".htm"))
+    stored = load_stored(model)
+    try:
+        from deepnmf.report import write_report
+    except ImportError as problem:
+        raise ValueError(
+            f"report: {problem.name} is missing; pip install 'deepnmf[report]'."
+        ) from None
+    dataset = inputs.load_data(data)
+    y = inputs.load_labels(dataset, labels)
+    X = inputs.prepare_for(stored, dataset)
+    names, shape = stored.notes.get("feature_names"), stored.notes.get("image_shape")
+    shown = replace(
+        dataset,
+        X=X,
+        y=y,
+        feature_names=dataset.feature_names if names is None else names,
+        image_shape=dataset.image_shape if shape is None else tuple(shape),
+    )
+    write_report(stored.model, shown, target, stored.notes)
+    say(f"{X.shape[0]} samples, layers {[int(W.shape[-1]) for W in stored.model.weights_]}")
+    say(f"written  {target} ({target.stat().st_size / 1e6:.1f} MB)")

@@ -1,0 +1,108 @@
+// The record of the page, and its packed numbers.
+
+const record = JSON.parse(document.getElementById("data").textContent);
+
+const KINDS = {
+  f4: Float32Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array, i2: Int16Array,
+};
+
+// Packed numbers are unpacked when they are first needed.
+function unpack(packed) {
+  if (!packed.values) {
+    const text = atob(packed.data);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    packed.values = new KINDS[packed.type](bytes.buffer);
+    packed.data = null;
+  }
+  return packed.values;
+}
+
+// What a column of weights holds: [{unit, weight, share}], the largest share first.
+function column(edges, number) {
+  const start = unpack(edges.start), index = unpack(edges.index);
+  const weight = unpack(edges.weight), share = unpack(edges.share);
+  const found = [];
+  for (let at = start[number]; at < start[number + 1]; at++) {
+    found.push({ unit: index[at], weight: weight[at], share: share[at] / 65535 });
+  }
+  return found;
+}
+
+// What the page leaves out of a column: how many weights, and their share.
+function leftOut(edges, number) {
+  return { count: unpack(edges.more)[number], share: unpack(edges.left)[number] / 65535 };
+}
+
+// The columns that hold a row: [{unit: column, weight, share}], the largest share first.
+function holders(edges, row) {
+  if (!edges.byRow) {
+    const start = unpack(edges.start), index = unpack(edges.index);
+    edges.byRow = new Map();
+    for (let number = 0; number + 1 < start.length; number++) {
+      for (let at = start[number]; at < start[number + 1]; at++) {
+        if (!edges.byRow.has(index[at])) edges.byRow.set(index[at], []);
+        edges.byRow.get(index[at]).push([number, at]);
+      }
+    }
+  }
+  const weight = unpack(edges.weight), share = unpack(edges.share);
+  return (edges.byRow.get(row) || [])
+    .map(([number, at]) => ({ unit: number, weight: weight[at], share: share[at] / 65535 }))
+    .sort((a, b) => b.share - a.share);
+}
+
+// The largest entries of a row: [{index, value}].
+function largest(table, row) {
+  const index = unpack(table.index), weight = unpack(table.weight);
+  const found = [];
+  for (let at = row * table.each; at < (row + 1) * table.each; at++) {
+    if (weight[at] !== 0) found.push({ index: index[at], value: weight[at] });
+  }
+  return found;
+}
+
+const depth = record.layers.length;
+const layerOf = (number) => record.layers[number - 1];
+
+function featureName(index) {
+  const { names, shape } = record.features;
+  if (shape) return `pixel ${Math.floor(index / shape[1])}, ${index % shape[1]}`;
+  return names ? names[index] : `feature ${index}`;
+}
+
+const className = (number) => record.classes.names[number];
+
+function classOf(sample) {
+  return record.samples.classes ? unpack(record.samples.classes)[sample] : null;
+}
+
+function sampleName(sample) {
+  const row = unpack(record.samples.rows)[sample];
+  return record.samples.names ? record.samples.names[sample] : `Sample ${row}`;
+}
+
+// Units of a layer, the most important first; dead ones last.
+function ranked(layer) {
+  const importance = unpack(layer.importance);
+  const dead = new Set(layer.dead);
+  return [...importance.keys()].sort(
+    (a, b) => dead.has(a) - dead.has(b) || importance[b] - importance[a] || a - b);
+}
+
+// Three digits, as far as they are needed.
+function number(value) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  return size >= 1e-3 && size < 1e6 ? String(Number(value.toPrecision(3))) : value.toExponential(2);
+}
+
+function percent(share) {
+  if (share > 0 && share < 0.001) return "< 0.1 %";
+  return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+}
+
+function plural(count, word) {
+  const ending = count === 1 ? "" : word.endsWith("s") ? "es" : "s";
+  return `${count.toLocaleString("en")} ${word}${ending}`;
+}

@@ -1,0 +1,230 @@
+// The explorer: a class, a sample or a part, its parts, their parts, side by side.
+//
+// A path is a subject and the units chosen below it, layer by layer:
+// #/class/3/7/12 is class 3, its part 7 of the last layer, and of that part 12 of the layer below.
+
+const CARDS = 8;
+
+function subjectOf(kind, words) {
+  if (kind === "class") {
+    const at = words[0];
+    return { kind, at, name: `Class ${className(at)}`, owner: record.classes, edges: record.classes.codes,
+      below: depth, path: `#/class/${at}`, chosen: words.slice(1) };
+  }
+  if (kind === "sample") {
+    const at = words[0];
+    return { kind, at, name: sampleName(at), owner: record.samples, edges: record.samples.codes,
+      below: depth, path: `#/sample/${at}`, chosen: words.slice(1) };
+  }
+  const [layer, at] = words;
+  return { kind, at, layer, name: `Part ${at} of layer ${layer}`, owner: layerOf(layer), edges: layerOf(layer).edges,
+    below: layer - 1, path: `#/part/${layer}/${at}`, chosen: words.slice(2) };
+}
+
+function explore() {
+  const view = [heading(1, "Explore")];
+  view.push(element("p", {}, "Open a class or a sample to see the parts it is made of, and the parts that those are made of."));
+  if (record.classes) {
+    const grid = element("ul", { class: "grid" });
+    const draw = (at) => element("li", {}, link(`#/class/${at}`, { class: "tile" },
+      thumbnail(record.classes, at, `Mean of class ${className(at)}`),
+      element("span", { class: "caption" }, element("span", {}, `Class ${className(at)}`),
+        element("span", { class: "value" }, plural(record.classes.counts[at], "sample")))));
+    view.push(element("section", {}, heading(2, "Classes"), ...inSteps(grid, [...record.classes.names.keys()], draw, 80, "class")));
+  } else {
+    view.push(element("p", { class: "note" }, "These data came without labels: give them with --labels to see classes."));
+  }
+  view.push(samplesOf([...unpack(record.samples.rows).keys()], 40));
+  return { view, title: "Explore" };
+}
+
+function samplesOf(samples, step) {
+  const grid = element("ul", { class: "grid small" });
+  const draw = (sample) => {
+    const mine = classOf(sample);
+    return element("li", {}, link(`#/sample/${sample}`, { class: "tile" }, thumbnail(record.samples, sample, sampleName(sample)),
+      element("span", { class: "caption" }, element("span", {}, sampleName(sample)),
+        mine === null ? null : element("span", { class: "value" }, className(mine)))));
+  };
+  const { total } = record.samples, count = unpack(record.samples.rows).length;
+  return element("section", {}, heading(2, "Samples"),
+    count < total ? element("p", { class: "note" }, `${count} of ${total} samples are in this page.`) : null,
+    ...inSteps(grid, samples, draw, step, "sample"));
+}
+
+function explorer(kind, words) {
+  const subject = subjectOf(kind, words);
+  const columns = element("div", { class: "columns" });
+  const lines = shape("svg", { class: "edges", "aria-hidden": "true" });
+  columns.append(lines, subjectColumn(subject));
+  let edges = subject.edges, at = subject.at, name = subject.name, path = subject.path;
+  const trail = [[subject.name, subject.path]];
+  let current = subject.kind === "part" ? { layer: subject.layer, unit: subject.at } : null;
+  for (let below = subject.below; below >= 1; below--) {
+    const unit = subject.chosen[subject.below - below];
+    columns.append(partsColumn(edges, at, below, name, path, unit));
+    if (unit === undefined) break;
+    path = `${path}/${unit}`;
+    name = `Part ${unit} of layer ${below}`;
+    trail.push([name, path]);
+    current = { layer: below, unit };
+    edges = layerOf(below).edges;
+    at = unit;
+  }
+  if (subject.chosen.length === subject.below && current) columns.append(featuresColumn(current));
+  const view = [crumbs(trail), heading(1, trail.at(-1)[0]), columns];
+  if (current) view.push(about(current));
+  else if (kind === "class") view.push(samplesOf([...unpack(record.samples.rows).keys()].filter((sample) => classOf(sample) === subject.at), 24));
+  const redraw = () => drawEdges(columns, lines);
+  columns.addEventListener("grown", redraw);
+  columns.addEventListener("keydown", (event) => arrows(event, columns));
+  return { view, title: trail.map(([text]) => text).join(" › "), ready: redraw, focus: columns.lastElementChild.querySelector("h2") };
+}
+
+const crumbs = (trail) => element("nav", { "aria-label": "Path" }, element("ol", { class: "crumbs" },
+  element("li", {}, link("#/explore", {}, "Explore")),
+  trail.map(([text, path], at) => element("li", {}, link(path, { "aria-current": at === trail.length - 1 ? "page" : null }, text)))));
+
+function subjectColumn(subject) {
+  const facts = [];
+  if (subject.kind === "class") {
+    facts.push(element("p", {}, `${plural(record.classes.counts[subject.at], "sample")}; below, their mean.`));
+  }
+  if (subject.kind === "sample" && classOf(subject.at) !== null) {
+    const mine = classOf(subject.at);
+    facts.push(element("p", {}, "Of ", link(`#/class/${mine}`, {}, `class ${className(mine)}`)));
+  }
+  const column = element("section", { class: "column subject", "aria-label": subject.name },
+    heading(2, subject.name), ...facts,
+    element("div", { class: "card chosen source" }, portrait(subject.owner, subject.at, subject.name)));
+  if (subject.kind === "class" && record.classes.distinct[subject.at].length) column.append(distinct(subject));
+  return column;
+}
+
+function distinct(subject) {
+  return element("div", { class: "distinct" }, element("h3", {}, "What tells it from the other classes"),
+    element("ul", {}, record.classes.distinct[subject.at].slice(0, 4).map(([unit, inside, outside]) => element("li", {},
+      link(`${subject.path}/${unit}`, {}, `Part ${unit}`), ` mean code ${number(inside)}, elsewhere ${number(outside)}`))));
+}
+
+function partsColumn(edges, at, below, name, path, chosen) {
+  const items = column(edges, at);
+  const rest = leftOut(edges, at);
+  const layer = layerOf(below);
+  // What was chosen is on show, also where it is not among the first.
+  const place = items.findIndex((item) => item.unit === chosen);
+  if (place >= CARDS) items.splice(CARDS - 1, 0, ...items.splice(place, 1));
+  const list = element("ol", { class: "cards" });
+  const draw = ({ unit, weight, share }) => {
+    const label = `Part ${unit} of layer ${below}`;
+    const text = `weight ${number(weight)}, ${percent(share)} of ${name}`;
+    return element("li", {}, link(`${path}/${unit}`, {
+      class: unit === chosen ? "card chosen source" : "card", "aria-current": unit === chosen ? "true" : null,
+      "aria-label": `${label}, ${text}`, "data-unit": unit, "data-share": share },
+    element("span", { class: "weight", title: "weight on the edge" }, number(weight)),
+    thumbnail(layer, unit, label),
+    element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), bar(share), element("span", { class: "value" }, percent(share)))));
+  };
+  return element("section", { class: "column", "aria-label": `Parts of layer ${below} in ${name}` },
+    heading(2, `Its parts in layer ${below}`), ...(items.length ? inSteps(list, items, draw, CARDS, "part") : [element("p", {}, "It is made of nothing: all its weights are 0.")]),
+    chosen !== undefined && place < 0 ? element("p", { class: "note" }, `Part ${chosen} is not among them: its weight is 0${rest.count ? " or too small for this page" : ""}.`) : null,
+    rest.count ? element("p", { class: "note" }, `${plural(rest.count, "smaller weight")} (${percent(rest.share)} together) not in this page.`) : null);
+}
+
+function featuresColumn({ layer, unit }) {
+  const owner = layerOf(layer);
+  const label = `Part ${unit} of layer ${layer}`;
+  return element("section", { class: "column leaf", "aria-label": `Features of ${label}` },
+    heading(2, "Its features"), element("div", { class: "card leafcard" }, portrait(owner, unit, label)),
+    owner.sprite ? element("p", { class: "note" }, "Largest weights:") : null,
+    owner.sprite ? featureList(owner, unit) : null);
+}
+
+// Who uses a part, what is near-equal to it, and what it holds.
+function about({ layer, unit }) {
+  const owner = layerOf(layer), name = `Part ${unit} of layer ${layer}`;
+  const section = element("section", { class: "about" }, heading(2, `About part ${unit} of layer ${layer}`));
+  const facts = element("dl", {});
+  const fact = (term, ...content) => facts.append(element("dt", {}, term), element("dd", {}, ...content));
+  fact("Importance", `${percent(unpack(owner.importance)[unit])} of what the samples decode to goes through it: number ${ranked(owner).indexOf(unit) + 1} of ${owner.parts} in its layer.`);
+  if (owner.dead.includes(unit)) fact("Dead", "It has no weights, or nothing uses it.");
+  const above = layer === depth ? record.classes && record.classes.codes : layerOf(layer + 1).edges;
+  if (above) {
+    const users = holders(above, unit);
+    const to = (user) => layer === depth ? `#/class/${user}/${unit}` : `#/part/${layer + 1}/${user}/${unit}`;
+    const text = (user) => layer === depth ? `Class ${className(user)}` : `Part ${user} of layer ${layer + 1}`;
+    const list = element("ul", { class: "chips" });
+    fact(layer === depth ? "Classes that use it" : "Used by", users.length
+      ? inSteps(list, users, ({ unit: user, weight, share }) => element("li", {}, link(to(user), {}, `${text(user)} `, element("span", { class: "value" }, `${number(weight)}, ${percent(share)} of it`))), 10, layer === depth ? "class" : "part")
+      : "nothing that is in this page");
+  }
+  const near = owner.redundant.filter(([one, other]) => one === unit || other === unit);
+  if (near.length) {
+    fact("Near-equal parts", element("ul", { class: "chips" }, near.slice(0, 10).map(([one, other, cosine]) => {
+      const twin = one === unit ? other : one;
+      return element("li", {}, link(`#/part/${layer}/${twin}`, {}, `Part ${twin} `, element("span", { class: "value" }, `cosine ${cosine.toFixed(3)}`)));
+    })));
+  }
+  section.append(element("div", { class: "side" }, ...(layer > 1 ? [element("div", { class: "card" }, portrait(owner, unit, name))] : []), facts));
+  return section;
+}
+
+// Lines from what is chosen to what it is made of, as wide as their share.
+function drawEdges(columns, lines) {
+  align(columns);
+  lines.replaceChildren();
+  const frame = columns.getBoundingClientRect();
+  lines.setAttribute("width", columns.scrollWidth);
+  lines.setAttribute("height", columns.scrollHeight);
+  const sections = [...columns.querySelectorAll(":scope > .column")];
+  sections.forEach((section, at) => {
+    const source = section.querySelector(".source");
+    if (!source || at + 1 === sections.length) return;
+    const from = source.getBoundingClientRect();
+    for (const card of sections[at + 1].querySelectorAll(".card")) {
+      const to = card.getBoundingClientRect();
+      const x1 = from.right - frame.left + columns.scrollLeft, x2 = to.left - frame.left + columns.scrollLeft;
+      if (x2 < x1) continue;
+      const y1 = from.top + Math.min(from.height, 200) / 2 - frame.top, y2 = to.top + Math.min(to.height, 200) / 2 - frame.top;
+      const middle = (x1 + x2) / 2;
+      const share = Number(card.dataset.share || 1);
+      lines.append(shape("path", { d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`,
+        "stroke-width": (1 + 7 * share).toFixed(1), class: card.classList.contains("chosen") ? "on" : null }));
+    }
+  });
+}
+
+// A column stands beside what it belongs to, where there is room for columns.
+function align(columns) {
+  const sections = [...columns.querySelectorAll(":scope > .column")];
+  const beside = getComputedStyle(columns).flexDirection === "row";
+  sections.forEach((section, at) => {
+    section.style.marginTop = "";
+    const source = at && sections[at - 1].querySelector(".source");
+    if (!source || !beside) return;
+    const box = source.getBoundingClientRect(), top = columns.getBoundingClientRect().top;
+    const room = box.top + Math.min(box.height, 200) / 2 - top - section.offsetHeight / 2;
+    section.style.marginTop = `${Math.max(0, Math.round(room))}px`;
+  });
+}
+
+// Arrow keys: up and down in a column, left and right between columns.
+function arrows(event, columns) {
+  const card = event.target.closest("a.card");
+  if (!card || event.altKey || event.ctrlKey || event.metaKey) return;
+  const sections = [...columns.querySelectorAll(":scope > .column")];
+  const mine = sections.findIndex((section) => section.contains(card));
+  const cards = [...sections[mine].querySelectorAll("a.card")];
+  const first = (section) => section && (section.querySelector("a.card.chosen") || section.querySelector("a.card, .features a"));
+  const target = {
+    ArrowDown: () => cards[cards.indexOf(card) + 1],
+    ArrowUp: () => cards[cards.indexOf(card) - 1],
+    ArrowLeft: () => first(sections[mine - 1]),
+    ArrowRight: () => first(sections[mine + 1]),
+  }[event.key];
+  const found = target && target();
+  if (found) {
+    found.focus();
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,41 @@
+// The parts of a layer.
+
+function layerView(number) {
+  const layer = layerOf(number);
+  const view = [heading(1, `Layer ${number}: ${plural(layer.parts, "part")}`)];
+  view.push(element("nav", { "aria-label": "Layers" }, element("ul", { class: "tabs" }, record.layers.map((one) =>
+    element("li", {}, link(`#/layer/${one.layer}`, { "aria-current": one === layer ? "page" : null }, `Layer ${one.layer}`))))));
+  const made = number === 1 ? "features" : `parts of layer ${number - 1}`;
+  view.push(element("p", {}, `Each part is a combination of ${made}. ${percent(layer.zeros)} of the weights are 0; Hoyer's sparseness is ${layer.sparseness.toFixed(2)}. `,
+    layer.dead.length ? `${plural(layer.dead.length, "part")} dead. ` : "No dead parts. ",
+    layer.pairs ? `${plural(layer.pairs, "near-equal pair")}.` : "No near-equal pairs."));
+  const sorted = ranked(layer);
+  const place = element("div", {});
+  const choose = element("select", { id: "order", onchange: () => fill() },
+    element("option", { value: "importance" }, "importance"), element("option", { value: "number" }, "number"));
+  function fill() {
+    const units = choose.value === "number" ? [...sorted].sort((a, b) => a - b) : sorted;
+    const grid = element("ul", { class: "grid" });
+    place.replaceChildren(...inSteps(grid, units, (unit) => partTile(layer, unit), 60, "part"));
+  }
+  fill();
+  view.push(element("p", { class: "choice" }, element("label", { for: "order" }, "Order by "), choose,
+    element("span", { class: "note" }, " Importance: the share of what the samples decode to that goes through a part.")), place);
+  if (layer.redundant.length) view.push(pairs(layer));
+  return { view, title: `Layer ${number}` };
+}
+
+function partTile(layer, unit) {
+  const dead = layer.dead.includes(unit);
+  const share = unpack(layer.importance)[unit];
+  return element("li", {}, link(`#/part/${layer.layer}/${unit}`, { class: dead ? "tile dead" : "tile" },
+    thumbnail(layer, unit, `Part ${unit} of layer ${layer.layer}`),
+    element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), element("span", { class: "value" }, dead ? "dead" : percent(share)))));
+}
+
+function pairs(layer) {
+  const list = element("ul", { class: "pairs" });
+  const draw = ([one, other, cosine]) => element("li", {},
+    partTile(layer, one).firstChild, partTile(layer, other).firstChild, element("span", {}, `cosine ${cosine.toFixed(3)}`));
+  return element("section", {}, heading(2, "Near-equal parts"), ...inSteps(list, layer.redundant, draw, 6, "pair"));
+}

@@ -1,0 +1,297 @@
+"""What the page says and shows, as a record that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from deepnmf.data import Dataset
+from deepnmf.evaluation import cluster_scores
+from deepnmf.experiments.measures import relative_error
+from deepnmf.hierarchy import (
+    NEAR,
+    Decoding,
+    LayerSummary,
+    codes_of,
+    decoder,
+    distinctions,
+    parts_of,
+    summaries_of,
+)
+from deepnmf.report import packing
+from deepnmf.report.plots import codes_plane
+from deepnmf.version import __version__
+
+EDGES = 60_000
+"""Weights per layer in the page; of a unit at least LEAST."""
+LEAST = 24
+HELD = 5
+"""Parts per layer that are named for a feature."""
+FEATURES = 30
+"""Features that are named for a part."""
+SAMPLES = 1000
+PIXELS = 700_000
+"""Samples in the page, and the pixels of all of them where they are images."""
+LOOKED_AT = 2000
+"""Samples from which the importance of parts is found."""
+SCORES = {
+    "nmi": "NMI", "naive_precision": "NP", "error_rate": "ER", "ami": "AMI", "ari": "ARI",
+    "accuracy": "accuracy",
+}  # fmt: skip
+
+
+def content(
+    model: Any,
+    data: Dataset,
+    notes: Mapping[str, Any],
+    scores: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Everything in the page. `data.X` is as the model sees it; `scores` are rows for the table of
+    scores, in place of those of this model alone."""
+    weights, link = decoder(model)
+    H = codes_of(model, data.X)
+    Z = model.transform(data.X) if getattr(model, "project_codes", False) else H
+    error = relative_error(model, Z, data.X)
+    layers = summaries_of(weights, link, H.T)
+    y = None if data.y is None else np.asarray(data.y)
+    kind = "image" if data.image_shape else "names" if data.feature_names is not None else "numbers"
+    few = _spread(len(H), LOOKED_AT)
+    seen = Decoding.of(weights, link, H[few].T)
+    names = data.feature_names
+    return {
+        "title": f"{notes.get('model') or type(model).__name__} on {data.name or 'data'}",
+        "facts": _facts(model, data, notes, weights, error),
+        "warnings": warnings_of(model, layers),
+        "scores": _scores(H, y, scores),
+        "convergence": _convergence(model.history_),
+        "linear": bool(link.linear),
+        "features": {
+            "count": len(weights[0]),
+            "kind": kind,
+            "shape": data.image_shape,
+            "names": None if names is None else [str(name) for name in names],
+        },
+        "layers": [
+            _layer(weights[: one.layer], link, one, seen, data.image_shape, kind) for one in layers
+        ],
+        "classes": None if y is None else _classes(weights, link, H, y, data, kind),
+        "samples": _samples(weights, link, H, y, data, kind),
+        "version": __version__,
+    }
+
+
+def warnings_of(model: Any, layers: Sequence[LayerSummary]) -> list[str]:
+    """What a user should know before trusting the parts, and what to do about it."""
+    found = []
+    if model.status_.startswith("stopped"):
+        found.append(f"Not converged: {model.status_}")
+    for one in layers:
+        if one.dead:
+            found.append(
+                f"Layer {one.layer}: {len(one.dead)} of {one.parts} parts are dead: they have no "
+                "weights, or nothing uses them. Use fewer parts, a weaker penalty or a larger fill."
+            )
+        if one.redundant:
+            pairs = "pair of parts is" if len(one.redundant) == 1 else "pairs of parts are"
+            found.append(
+                f"Layer {one.layer}: {len(one.redundant)} {pairs} near-equal (cosine at least "
+                f"{NEAR}): fewer parts may do."
+            )
+    return found
+
+
+def _facts(
+    model: Any,
+    data: Dataset,
+    notes: Mapping[str, Any],
+    weights: Sequence[np.ndarray],
+    error: float,
+) -> list[tuple[str, str]]:
+    sizes = " → ".join(str(size) for size in (len(weights[0]), *(W.shape[1] for W in weights)))
+    link = getattr(model, "link", "identity")
+    found = [
+        ("Model", str(notes.get("model") or type(model).__name__)),
+        ("Data", f"{data.name or 'data'}: {data.X.shape[0]} samples of {len(weights[0])} features"),
+        ("Layers", f"{sizes} (features → parts of layer 1 → …)"),
+        ("Link", link if isinstance(link, str) else type(link).__name__),
+        ("Samples scaled", {"l2": "to unit norm"}.get(str(notes.get("normalize")), "no")),
+        ("Relative error", f"{error:.4f} (‖X − X̂‖ / ‖X‖ on these data)"),
+        ("Sweeps", f"{model.n_iter_} of fine-tuning"),
+    ]
+    if model.history_:
+        found.append(("Time to fit", f"{model.history_[-1]['seconds']:.1f} s"))
+    return [*found, ("Status", model.status_)]
+
+
+def _scores(
+    H: np.ndarray, y: np.ndarray | None, given: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any] | None:
+    if given is not None:
+        rows = [{name: _rounded(value) for name, value in row.items()} for row in given]
+        return {"head": list(rows[0]), "rows": [list(row.values()) for row in rows]}
+    classes = 0 if y is None else len(np.unique(y))
+    if y is None or not 1 < classes <= len(H):
+        return None
+    found = cluster_scores(H, y, repeats=5)
+    deviations = [_rounded(found[f"{name}_std"]) for name in SCORES]
+    return {
+        "head": ["", *SCORES.values()],
+        "rows": [
+            ["mean", *(_rounded(found[name]) for name in SCORES)],
+            ["deviation", *deviations],
+        ],
+    }
+
+
+def _rounded(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _convergence(history: Sequence[Mapping[str, Any]], most: int = 150) -> list[dict[str, Any]]:
+    stages: dict[str, list[Mapping[str, Any]]] = {}
+    for record in history:
+        layer = "" if record["layer"] is None else f", layer {record['layer']}"
+        names = {"pretrain": "pre-training", "finetune": "fine-tuning"}
+        stages.setdefault(names.get(record["stage"], record["stage"]) + layer, []).append(record)
+    found = []
+    for name, records in stages.items():
+        kept = [records[row] for row in _spread(len(records), most)]
+        found.append(
+            {
+                "name": name,
+                "sweeps": len(records),
+                "sweep": [record["sweep"] for record in kept],
+                "seconds": [round(record["seconds"], 4) for record in kept],
+                "objective": [float(f"{record['objective']:.6g}") for record in kept],
+            }
+        )
+    return found
+
+
+def _layer(
+    weights: Sequence[np.ndarray],
+    link: Any,
+    summary: LayerSummary,
+    seen: Decoding,
+    shape: tuple[int, int] | None,
+    kind: str,
+) -> dict[str, Any]:
+    """The parts of a layer: their pictures, what they are made of, who holds each feature."""
+    parts = parts_of(weights, link).astype(np.float32)
+    peak = np.abs(parts).max(1)
+    level = summary.layer - 1
+    mass = (np.abs(seen.codes[level]) * seen.masses[level]).mean(1)
+    prominence = parts / np.where(peak > 0, peak, 1)[:, None]
+    record: dict[str, Any] = {
+        "layer": summary.layer,
+        "parts": summary.parts,
+        "zeros": summary.zeros,
+        "sparseness": summary.sparseness,
+        "dead": list(summary.dead),
+        "redundant": [[one, other, round(near, 4)] for one, other, near in summary.redundant[:200]],
+        "pairs": len(summary.redundant),
+        "importance": packing.array(mass / mass.sum() if mass.sum() else mass, "f4"),
+        "peak": packing.array(peak, "f4"),
+        "features": packing.largest(parts, FEATURES),
+        "holders": packing.largest(np.ascontiguousarray(prominence.T), HELD),
+        "edges": None,
+        **_pictures(parts, shape, kind),
+    }
+    if level:
+        one_each = Decoding.of(weights, link, np.eye(summary.parts))
+        flow = np.abs(weights[-1]) * one_each.slopes[-1] * one_each.masses[-2]
+        record["edges"] = _edges(weights[-1], flow)
+    return record
+
+
+def _edges(values: np.ndarray, flow: np.ndarray) -> dict[str, Any]:
+    """Weights (a column each), ranked by the share of what flows along them."""
+    total = flow.sum(0)
+    shares = flow / np.where(total > 0, total, 1)
+    return packing.columns(values, shares, max(LEAST, EDGES // max(1, values.shape[1])))
+
+
+def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> dict[str, Any]:
+    if shape is not None:
+        return {"sprite": packing.sprite(rows, shape)}
+    return {"profiles": packing.profiles(rows)} if kind == "numbers" else {}
+
+
+def _classes(
+    weights: Sequence[np.ndarray],
+    link: Any,
+    H: np.ndarray,
+    y: np.ndarray,
+    data: Dataset,
+    kind: str,
+) -> dict[str, Any]:
+    labels = np.unique(y)
+    codes = np.stack([H[y == label].mean(0) for label in labels])
+    means = np.stack([_dense(data.X[np.flatnonzero(y == label)].mean(0)) for label in labels])
+    distinct = []
+    for label in labels:
+        found = distinctions(H, y, label)[:8]
+        distinct.append([[one.unit, one.inside, one.outside, _finite(one.difference)]
+                         for one in found if one.difference > 0])  # fmt: skip
+    return {
+        "names": [str(label) for label in labels.tolist()],
+        "counts": [int((y == label).sum()) for label in labels],
+        "codes": _codes(weights, link, codes),
+        "distinct": distinct,
+        "features": packing.largest(means, FEATURES),
+        **_pictures(means, data.image_shape, kind),
+    }
+
+
+def _samples(
+    weights: Sequence[np.ndarray],
+    link: Any,
+    H: np.ndarray,
+    y: np.ndarray | None,
+    data: Dataset,
+    kind: str,
+) -> dict[str, Any]:
+    """Some of the samples, spread over the classes."""
+    most = SAMPLES if not data.image_shape else min(SAMPLES, PIXELS // math.prod(data.image_shape))
+    classes = np.zeros(len(H), int) if y is None else np.unique(y, return_inverse=True)[1]
+    groups = [np.flatnonzero(classes == one) for one in range(classes.max() + 1)]
+    each = max(2, most // len(groups))
+    chosen = np.concatenate([group[_spread(len(group), each)] for group in groups])
+    rows = data.X[chosen]
+    rows = np.asarray(rows.todense() if hasattr(rows, "todense") else rows, dtype=np.float32)
+    names = data.sample_names
+    plane = codes_plane(H)
+    low, span = plane.min(0), np.ptp(plane, axis=0)
+    plane = 2 * (plane - low) / np.where(span > 0, span, 1) - 1
+    return {
+        "total": len(H),
+        "rows": packing.array(chosen, "u4"),
+        "classes": None if y is None else packing.array(classes[chosen], "u2"),
+        "names": None if names is None else [str(names[row]) for row in chosen],
+        "codes": _codes(weights, link, H[chosen]),
+        "plane": packing.array(np.round(plane[chosen] * 32000), "i2"),
+        "features": packing.largest(rows, FEATURES // 2),
+        **_pictures(rows, data.image_shape, kind),
+    }
+
+
+def _codes(weights: Sequence[np.ndarray], link: Any, H: np.ndarray) -> dict[str, Any]:
+    """Codes (n, k), with the shares of x̂ that go through each unit."""
+    decoding = Decoding.of(weights, link, H.T)
+    return _edges(H.T, np.abs(H.T) * decoding.masses[-1])
+
+
+def _spread(size: int, most: int) -> np.ndarray:
+    """At most so many of 0 … size − 1, evenly spread."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).astype(int))
+
+
+def _dense(row: Any) -> np.ndarray:
+    return np.asarray(row.todense() if hasattr(row, "todense") else row, dtype=float).ravel()
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
