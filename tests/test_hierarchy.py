@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from deepnmf import dnmf, sdnmf_l
 from deepnmf.baselines import DeepSemiNMF, MultilayerNMF, NsNMF
-from deepnmf.hierarchy import Decoding, codes_of, decoder, explain, parts, summaries
+from deepnmf.hierarchy import Decoding, codes_of, decoder, distinctions, explain, parts, summaries
 
 LINKS = ["identity", "root", "tanh", "sigmoid", "softplus"]
 FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0}
@@ -137,6 +137,14 @@ def test_a_class_is_its_mean_code_and_what_tells_it_from_the_others(digits):
     assert first.outside == pytest.approx(H[y != 3, first.unit].mean())
     assert first.difference == max(one.difference for one in tree.distinct) > 0.5
     assert tree.decoded.shape == (64,)
+
+
+def test_codes_that_do_not_vary_within_classes():
+    y = np.array([0, 0, 1, 1])
+    H = np.array([[0.0, 2, 1], [0, 2, 1], [0, 1, 3], [0, 1, 3]])
+    found = {one.unit: one.difference for one in distinctions(H, y, 0)}
+    assert found == {0: 0.0, 1: np.inf, 2: -np.inf}
+    assert distinctions(H, np.zeros(4), 0) == ()
 
 
 def test_names_at_the_leaves(models):

@@ -219,7 +219,7 @@ def distinctions(H: np.ndarray, y: np.ndarray, label: Any) -> tuple[Distinct, ..
     squares = H[mine].var(0) * mine.sum() + H[~mine].var(0) * (~mine).sum()
     deviation = np.sqrt(squares / max(len(H) - 2, 1))
     gap = inside - outside
-    far = np.where(gap == 0, 0.0, np.sign(gap) * math.inf)
+    far = np.select([gap > 0, gap < 0], [math.inf, -math.inf], 0.0)
     difference = np.divide(gap, deviation, out=far, where=deviation > 0)
     return tuple(
         Distinct(int(j), float(inside[j]), float(outside[j]), float(difference[j]))
@@ -287,7 +287,8 @@ def parts_of(weights: Sequence[np.ndarray], link: Link) -> np.ndarray:
     H, zero = np.eye(weights[-1].shape[1]), np.zeros((weights[-1].shape[1], 1))
     for W in reversed(weights[1:]):
         H, zero = link.decode(W @ H), link.decode(W @ zero)
-    return ((H - zero).T @ weights[0].T).astype(weights[0].dtype)
+    added = np.where(np.abs(H - zero) > 1e-14 * np.abs(zero), H - zero, 0.0)  # not rounding errors
+    return (added.T @ weights[0].T).astype(weights[0].dtype)
 
 
 def decoder(model: Any) -> tuple[list[np.ndarray], Link]:

@@ -25,7 +25,7 @@ from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
 from deepnmf.version import __version__
 
-EDGES = 60_000
+EDGES = 100_000
 """Weights per layer in the page; of a unit at least LEAST."""
 LEAST = 24
 HELD = 5

@@ -18,13 +18,16 @@ function unpack(packed) {
   return packed.values;
 }
 
+// A share that rounds to 0 is still there.
+const shareOf = (packed) => Math.max(packed, 0.01) / 65535;
+
 // What a column of weights holds: [{unit, weight, share}], the largest share first.
 function column(edges, number) {
   const start = unpack(edges.start), index = unpack(edges.index);
   const weight = unpack(edges.weight), share = unpack(edges.share);
   const found = [];
   for (let at = start[number]; at < start[number + 1]; at++) {
-    found.push({ unit: index[at], weight: weight[at], share: share[at] / 65535 });
+    found.push({ unit: index[at], weight: weight[at], share: shareOf(share[at]) });
   }
   return found;
 }
@@ -48,7 +51,7 @@ function holders(edges, row) {
   }
   const weight = unpack(edges.weight), share = unpack(edges.share);
   return (edges.byRow.get(row) || [])
-    .map(([number, at]) => ({ unit: number, weight: weight[at], share: share[at] / 65535 }))
+    .map(([number, at]) => ({ unit: number, weight: weight[at], share: shareOf(share[at]) }))
     .sort((a, b) => b.share - a.share);
 }
 

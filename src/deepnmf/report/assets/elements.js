@@ -55,12 +55,15 @@ function bar(share) {
   return element("span", { class: "bar", "aria-hidden": "true" }, inner);
 }
 
+let tables = 0;
+
 function table(caption, head, rows) {
-  return element("div", { class: "scroll" }, element("table", {},
-    element("caption", {}, caption),
+  const note = element("p", { class: "note", id: `note-${tables++}` }, caption);
+  const grid = element("table", { "aria-describedby": note.id },
     element("thead", {}, element("tr", {}, head.map((text) => element("th", { scope: "col" }, text)))),
     element("tbody", {}, rows.map((row) => element("tr", {}, row.map((text, at) =>
-      at ? element("td", {}, text) : element("th", { scope: "row" }, text)))))));
+      at ? element("td", {}, text) : element("th", { scope: "row" }, text))))));
+  return element("div", {}, note, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, grid));
 }
 
 const say = (text) => { document.getElementById("status").textContent = text; };

@@ -34,21 +34,20 @@ function explore() {
   } else {
     view.push(element("p", { class: "note" }, "These data came without labels: give them with --labels to see classes."));
   }
-  view.push(samplesOf([...unpack(record.samples.rows).keys()], 40));
+  view.push(samplesOf([...unpack(record.samples.rows).keys()], 40, record.samples.total));
   return { view, title: "Explore" };
 }
 
-function samplesOf(samples, step) {
+function samplesOf(samples, step, total) {
   const grid = element("ul", { class: "grid small" });
   const draw = (sample) => {
     const mine = classOf(sample);
     return element("li", {}, link(`#/sample/${sample}`, { class: "tile" }, thumbnail(record.samples, sample, sampleName(sample)),
       element("span", { class: "caption" }, element("span", {}, sampleName(sample)),
-        mine === null ? null : element("span", { class: "value" }, className(mine)))));
+        mine === null ? null : element("span", { class: "value" }, `class ${className(mine)}`))));
   };
-  const { total } = record.samples, count = unpack(record.samples.rows).length;
   return element("section", {}, heading(2, "Samples"),
-    count < total ? element("p", { class: "note" }, `${count} of ${total} samples are in this page.`) : null,
+    samples.length < total ? element("p", { class: "note" }, `${samples.length} of ${total} samples are in this page.`) : null,
     ...inSteps(grid, samples, draw, step, "sample"));
 }
 
@@ -57,28 +56,45 @@ function explorer(kind, words) {
   const columns = element("div", { class: "columns" });
   const lines = shape("svg", { class: "edges", "aria-hidden": "true" });
   columns.append(lines, subjectColumn(subject));
-  let edges = subject.edges, at = subject.at, name = subject.name, path = subject.path;
-  const trail = [[subject.name, subject.path]];
-  let current = subject.kind === "part" ? { layer: subject.layer, unit: subject.at } : null;
+  let { edges, at, name, path } = subject;
+  const trail = [[name, path]];
+  let current = kind === "part" ? { layer: subject.layer, unit: at } : null;
+  let leaf = current, opened = null;
   for (let below = subject.below; below >= 1; below--) {
-    const unit = subject.chosen[subject.below - below];
-    columns.append(partsColumn(edges, at, below, name, path, unit));
+    const chosen = subject.chosen[subject.below - below];
+    const ahead = opened !== null;
+    // Where nothing is chosen, the way goes on through the part with the largest share.
+    const first = column(edges, at)[0];
+    const unit = chosen === undefined ? first && first.unit : chosen;
+    const section = partsColumn(edges, at, below, name, path, chosen, unit);
+    section.classList.toggle("ahead", ahead);
+    columns.append(section);
+    if (chosen === undefined && !opened) opened = section;
+    leaf = null;
     if (unit === undefined) break;
     path = `${path}/${unit}`;
     name = `Part ${unit} of layer ${below}`;
-    trail.push([name, path]);
-    current = { layer: below, unit };
+    leaf = { layer: below, unit };
+    if (chosen !== undefined) {
+      trail.push([name, path]);
+      current = leaf;
+    }
     edges = layerOf(below).edges;
     at = unit;
   }
-  if (subject.chosen.length === subject.below && current) columns.append(featuresColumn(current));
+  if (leaf) {
+    const section = featuresColumn(leaf);
+    section.classList.toggle("ahead", opened !== null);
+    columns.append(section);
+    opened = opened || section;
+  }
   const view = [crumbs(trail), heading(1, trail.at(-1)[0]), columns];
-  if (current) view.push(about(current));
-  else if (kind === "class") view.push(samplesOf([...unpack(record.samples.rows).keys()].filter((sample) => classOf(sample) === subject.at), 24));
+  if (current) view.push(about(current, subject.chosen.length > 0));
+  else if (kind === "class") view.push(samplesOf([...unpack(record.samples.rows).keys()].filter((sample) => classOf(sample) === subject.at), 24, record.classes.counts[subject.at]));
   const redraw = () => drawEdges(columns, lines);
   columns.addEventListener("grown", redraw);
   columns.addEventListener("keydown", (event) => arrows(event, columns));
-  return { view, title: trail.map(([text]) => text).join(" › "), ready: redraw, focus: columns.lastElementChild.querySelector("h2") };
+  return { view, title: trail.map(([text]) => text).join(" › "), ready: redraw, opened };
 }
 
 const crumbs = (trail) => element("nav", { "aria-label": "Path" }, element("ol", { class: "crumbs" },
@@ -107,7 +123,7 @@ function distinct(subject) {
       link(`${subject.path}/${unit}`, {}, `Part ${unit}`), ` mean code ${number(inside)}, elsewhere ${number(outside)}`))));
 }
 
-function partsColumn(edges, at, below, name, path, chosen) {
+function partsColumn(edges, at, below, name, path, chosen, through) {
   const items = column(edges, at);
   const rest = leftOut(edges, at);
   const layer = layerOf(below);
@@ -119,14 +135,14 @@ function partsColumn(edges, at, below, name, path, chosen) {
     const label = `Part ${unit} of layer ${below}`;
     const text = `weight ${number(weight)}, ${percent(share)} of ${name}`;
     return element("li", {}, link(`${path}/${unit}`, {
-      class: unit === chosen ? "card chosen source" : "card", "aria-current": unit === chosen ? "true" : null,
+      class: `card${unit === chosen ? " chosen" : ""}${unit === through ? " source" : ""}`, "aria-current": unit === chosen ? "true" : null,
       "aria-label": `${label}, ${text}`, "data-unit": unit, "data-share": share },
     element("span", { class: "weight", title: "weight on the edge" }, number(weight)),
     thumbnail(layer, unit, label),
     element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), bar(share), element("span", { class: "value" }, percent(share)))));
   };
   return element("section", { class: "column", "aria-label": `Parts of layer ${below} in ${name}` },
-    heading(2, `Its parts in layer ${below}`), ...(items.length ? inSteps(list, items, draw, CARDS, "part") : [element("p", {}, "It is made of nothing: all its weights are 0.")]),
+    heading(2, `Parts in layer ${below}`), element("p", { class: "note of" }, `of ${name}`), ...(items.length ? inSteps(list, items, draw, CARDS, "part") : [element("p", {}, "It is made of nothing: all its weights are 0.")]),
     chosen !== undefined && place < 0 ? element("p", { class: "note" }, `Part ${chosen} is not among them: its weight is 0${rest.count ? " or too small for this page" : ""}.`) : null,
     rest.count ? element("p", { class: "note" }, `${plural(rest.count, "smaller weight")} (${percent(rest.share)} together) not in this page.`) : null);
 }
@@ -135,13 +151,13 @@ function featuresColumn({ layer, unit }) {
   const owner = layerOf(layer);
   const label = `Part ${unit} of layer ${layer}`;
   return element("section", { class: "column leaf", "aria-label": `Features of ${label}` },
-    heading(2, "Its features"), element("div", { class: "card leafcard" }, portrait(owner, unit, label)),
+    heading(2, "Features"), element("p", { class: "note of" }, `of ${label}`), element("div", { class: "card leafcard" }, portrait(owner, unit, label)),
     owner.sprite ? element("p", { class: "note" }, "Largest weights:") : null,
     owner.sprite ? featureList(owner, unit) : null);
 }
 
 // Who uses a part, what is near-equal to it, and what it holds.
-function about({ layer, unit }) {
+function about({ layer, unit }, pictured) {
   const owner = layerOf(layer), name = `Part ${unit} of layer ${layer}`;
   const section = element("section", { class: "about" }, heading(2, `About part ${unit} of layer ${layer}`));
   const facts = element("dl", {});
@@ -165,7 +181,7 @@ function about({ layer, unit }) {
       return element("li", {}, link(`#/part/${layer}/${twin}`, {}, `Part ${twin} `, element("span", { class: "value" }, `cosine ${cosine.toFixed(3)}`)));
     })));
   }
-  section.append(element("div", { class: "side" }, ...(layer > 1 ? [element("div", { class: "card" }, portrait(owner, unit, name))] : []), facts));
+  section.append(element("div", { class: "side" }, ...(pictured && layer > 1 ? [element("div", { class: "card" }, portrait(owner, unit, name))] : []), facts));
   return section;
 }
 
@@ -181,15 +197,16 @@ function drawEdges(columns, lines) {
     const source = section.querySelector(".source");
     if (!source || at + 1 === sections.length) return;
     const from = source.getBoundingClientRect();
+    const ahead = sections[at + 1].classList.contains("ahead");
     for (const card of sections[at + 1].querySelectorAll(".card")) {
       const to = card.getBoundingClientRect();
       const x1 = from.right - frame.left + columns.scrollLeft, x2 = to.left - frame.left + columns.scrollLeft;
       if (x2 < x1) continue;
-      const y1 = from.top + Math.min(from.height, 200) / 2 - frame.top, y2 = to.top + Math.min(to.height, 200) / 2 - frame.top;
+      const y1 = middleOf(source) - frame.top, y2 = middleOf(card) - frame.top;
       const middle = (x1 + x2) / 2;
       const share = Number(card.dataset.share || 1);
       lines.append(shape("path", { d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`,
-        "stroke-width": (1 + 7 * share).toFixed(1), class: card.classList.contains("chosen") ? "on" : null }));
+        "stroke-width": (1 + 7 * share).toFixed(1), class: card.classList.contains("chosen") ? "on" : ahead ? "ahead" : null }));
     }
   });
 }
@@ -202,10 +219,15 @@ function align(columns) {
     section.style.marginTop = "";
     const source = at && sections[at - 1].querySelector(".source");
     if (!source || !beside) return;
-    const box = source.getBoundingClientRect(), top = columns.getBoundingClientRect().top;
-    const room = box.top + Math.min(box.height, 200) / 2 - top - section.offsetHeight / 2;
+    const room = middleOf(source) - columns.getBoundingClientRect().top - section.offsetHeight / 2;
     section.style.marginTop = `${Math.max(0, Math.round(room))}px`;
   });
+}
+
+// Where lines meet a card: its middle, or near its top where it is tall.
+function middleOf(card) {
+  const { top, height } = card.getBoundingClientRect();
+  return top + (card.matches("a") ? height : Math.min(height, 260)) / 2;
 }
 
 // Arrow keys: up and down in a column, left and right between columns.

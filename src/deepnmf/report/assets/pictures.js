@@ -38,8 +38,9 @@ function line(owner, place, label) {
 function thumbnail(owner, place, label) {
   if (owner.sprite) return tile(owner, place, label);
   if (owner.profiles) return line(owner, place, label);
-  const words = largest(owner.features, place).slice(0, 4).map(({ index }) => element("span", {}, featureName(index)));
-  return element("span", { class: "words" }, words.length ? words.flatMap((word, at) => at ? [", ", word] : [word]) : "nothing");
+  const words = largest(owner.features, place).slice(0, 4).map(({ index }) => featureName(index));
+  return element("span", { class: "words" }, words.length
+    ? words.flatMap((word, at) => [element("span", {}, at + 1 < words.length ? `${word},` : word), " "]) : "nothing");
 }
 
 // The large picture: an image, a line, and the features with the largest entries.

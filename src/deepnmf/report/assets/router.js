@@ -44,7 +44,7 @@ function show() {
   const before = shownHash;
   if (hash === before || hash === "#main") return;
   shownHash = hash;
-  const { view, title, ready, focus, said } = viewOf(hash);
+  const { view, title, ready, opened, said } = viewOf(hash);
   const main = document.getElementById("main");
   main.replaceChildren(...view);
   document.title = `${title} · ${record.title}`;
@@ -61,14 +61,14 @@ function show() {
   if (redraw) requestAnimationFrame(redraw);
   if (said) say(said);
   if (before === null || (section === "search" && document.activeElement === words)) return;
-  moveFocus(main, before, hash, focus);
+  moveFocus(main, before, hash, opened);
 }
 
 // Down: to what has opened. Back up: to where one came from. Elsewhere: to the top.
 function moveFocus(main, before, hash, opened) {
   const up = before.startsWith(`${hash}/`) && before.slice(hash.length + 1).split("/")[0];
-  const left = up && main.querySelector(`.column:last-child a[data-unit="${CSS.escape(up)}"]`);
-  const down = hash.startsWith(`${before}/`) && opened;
+  const left = up && opened && opened.querySelector(`a[data-unit="${CSS.escape(up)}"]`);
+  const down = hash.startsWith(`${before}/`) && opened && opened.querySelector("h2");
   const target = left || down || main.querySelector("h1");
   target.focus({ preventScroll: !left && !down });
   if (left || down) target.closest(".column").scrollIntoView({ block: "nearest", inline: "nearest" });

@@ -1,0 +1,29 @@
+"""Pages to test, and how to read the numbers in them."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+
+def record_of(text: str) -> dict[str, Any]:
+    """The JSON in a page."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert found is not None
+    return json.loads(found.group(1))
+
+
+def numbers(packed: dict[str, str]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packed["data"]), f"<{packed['type']}")
+
+
+def columns(edges: dict[str, Any]) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Index, weight and share of every column."""
+    start = numbers(edges["start"])
+    packed = [numbers(edges[name]) for name in ("index", "weight", "share")]
+    return [tuple(values[low:high] for values in packed) for low, high in itertools.pairwise(start)]

@@ -1,0 +1,245 @@
+"""The numbers in the page are the model's, and the page stays small."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from base64 import b64decode
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from deepnmf import DeepNMF, sdnmf_l
+from deepnmf.baselines import SemiNMF
+from deepnmf.cli.main import main
+from deepnmf.data import Dataset, load_digits
+from deepnmf.hierarchy import distinctions, explain, parts, summaries
+from deepnmf.report import write_report
+from deepnmf.report.content import content
+from tests.report.pages import columns, numbers, record_of
+
+FEW = {"max_iter": 5, "pretrain_iter": 5, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    digits = load_digits()
+    return replace(digits, X=digits.X / 16)
+
+
+@pytest.fixture(scope="module", params=["identity", "root", "softplus"])
+def model(request, data):
+    return sdnmf_l((20, 12, 6), mu=1e-3, link=request.param, **FEW).fit(data.X)
+
+
+@pytest.fixture(scope="module")
+def record(model, data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    return record_of(write_report(model, data, path, {"model": "sdnmf/l"}).read_text())
+
+
+def test_the_weights_on_the_edges_are_the_models(model, record):
+    for layer in (2, 3):
+        W = model.weights_[layer - 1]
+        found = columns(record["layers"][layer - 1]["edges"])
+        assert len(found) == W.shape[1]
+        for unit, (index, weight, _) in enumerate(found):
+            assert set(index) == set(np.flatnonzero(W[:, unit].astype(np.float32)))
+            np.testing.assert_array_equal(weight, W[index, unit].astype(np.float32))
+
+
+def test_the_shares_on_the_edges_are_those_of_the_tree(model, data, record):
+    for unit, (index, _, share) in enumerate(columns(record["layers"][2]["edges"])):
+        tree = explain(model, unit=unit, top=None)
+        wanted = {node.unit: node.share for node in tree.children[0].children}
+        np.testing.assert_allclose(share / 65535, [wanted[i] for i in index], atol=1e-5)
+        assert (np.diff(share.astype(int)) <= 0).all()
+    tree = explain(model, data.X, label=4, labels=data.y, top=None)
+    index, weight, share = columns(record["classes"]["codes"])[4]
+    np.testing.assert_allclose(weight, tree.code[index], rtol=1e-6)
+    wanted = {node.unit: node.share for node in tree.children}
+    np.testing.assert_allclose(share / 65535, [wanted[i] for i in index], atol=1e-5)
+
+
+def test_features_of_parts_and_parts_of_features(model, record):
+    for layer in (1, 2, 3):
+        P = parts(model, layer).astype(np.float32)
+        table = record["layers"][layer - 1]["features"]
+        index = numbers(table["index"]).reshape(len(P), table["each"])
+        value = numbers(table["weight"]).reshape(len(P), table["each"])
+        np.testing.assert_array_equal(value, np.take_along_axis(P, index.astype(int), 1))
+        np.testing.assert_allclose(value, -np.sort(-P, axis=1)[:, : table["each"]])
+        held = record["layers"][layer - 1]["holders"]
+        peak = np.abs(P).max(1)
+        prominence = P / np.where(peak > 0, peak, 1)[:, None]
+        value = numbers(held["weight"]).reshape(64, held["each"])
+        np.testing.assert_allclose(value, -np.sort(-prominence.T, axis=1)[:, : held["each"]])
+
+
+def test_samples_of_every_class_with_their_codes(model, data, record):
+    samples = record["samples"]
+    rows = numbers(samples["rows"])
+    assert len(rows) == len(set(rows)) == 1000
+    assert samples["total"] == 1797
+    np.testing.assert_array_equal(numbers(samples["classes"]), data.y[rows])
+    assert np.bincount(data.y[rows]).min() == 100
+    Z = model.transform(data.X)
+    index, weight, _ = columns(samples["codes"])[7]
+    np.testing.assert_allclose(weight, Z[rows[7], index], rtol=1e-5, atol=1e-6)
+    assert record["classes"]["names"] == [str(label) for label in range(10)]
+    for label in range(10):
+        wanted = [one for one in distinctions(Z.astype(float), data.y, label) if one.difference > 0]
+        found = record["classes"]["distinct"][label]
+        assert [one[0] for one in found] == [one.unit for one in wanted]
+        assert [one[3] for one in found] == pytest.approx([one.difference for one in wanted])
+
+
+def test_pictures_are_the_parts(model, record):
+    from PIL import Image
+
+    sprite = record["layers"][0]["sprite"]
+    sheet = np.asarray(Image.open(io.BytesIO(b64decode(sprite["png"]))))
+    P = parts(model, 1)
+    for unit, part in enumerate(P):
+        row, column = divmod(unit, sprite["across"])
+        found = sheet[8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
+        peak = part.max() or 1
+        np.testing.assert_allclose(found / 255, part.reshape(8, 8) / peak, atol=1 / 500)
+
+
+def test_summaries_and_warnings(model, data, record):
+    for shown, found in zip(record["layers"], summaries(model, data.X), strict=True):
+        assert shown["dead"] == list(found.dead)
+        assert shown["zeros"] == pytest.approx(found.zeros)
+        said = [text for text in record["warnings"] if f"Layer {found.layer}:" in text]
+        assert len(said) == bool(found.dead) + bool(found.redundant)
+    stopped = model.status_.startswith("stopped")
+    assert any(text.startswith("Not converged") for text in record["warnings"]) == stopped
+    assert stopped or model.link == "softplus"
+    importance = numbers(record["layers"][0]["importance"])
+    assert importance.sum() == pytest.approx(1, abs=1e-5)
+
+
+def blank(sizes, features, samples, rng):
+    """A model as a fit would leave it, without the fit."""
+    widths = (features, *sizes)
+    model = DeepNMF(sizes)
+    model.weights_ = [
+        (rng.random(shape) * (rng.random(shape) < 0.3)).astype(np.float32)
+        for shape in itertools.pairwise(widths)
+    ]
+    model.history_, model.n_iter_, model.status_ = [], 0, "converged"
+    model.n_features_in_ = features
+    X = scipy.sparse.random_array((samples, features), density=0.01, rng=rng, format="csr")
+    return model, X.astype(np.float32)
+
+
+def test_many_features_and_many_units_stay_small(tmp_path):
+    rng = np.random.default_rng(0)
+    model, X = blank((1000, 40), 20_000, 60, rng)
+    names = np.asarray([f"a gene of some length {index}" for index in range(20_000)], object)
+    data = Dataset(X, np.arange(60) % 5, feature_names=names)
+    path = write_report(model, data, tmp_path / "report.html")
+    assert path.stat().st_size < 20e6
+    record = record_of(path.read_text())
+    index, weight, share = columns(record["layers"][1]["edges"])[3]
+    W = model.weights_[1]
+    np.testing.assert_array_equal(weight, W[index, 3])
+    assert len(index) == (W[:, 3] != 0).sum() - numbers(record["layers"][1]["edges"]["more"])[3]
+
+
+def test_what_does_not_fit_is_counted(monkeypatch):
+    from deepnmf.report import content as module
+
+    monkeypatch.setattr(module, "EDGES", 0)
+    monkeypatch.setattr(module, "LEAST", 4)
+    rng = np.random.default_rng(0)
+    model, X = blank((30, 8), 50, 20, rng)
+    edges = content(model, Dataset(X), {})["layers"][1]["edges"]
+    W = model.weights_[1]
+    for unit, (index, _weight, share) in enumerate(columns(edges)):
+        assert len(index) == 4
+        assert numbers(edges["more"])[unit] == (W[:, unit] != 0).sum() - 4
+        total = share.sum() + int(numbers(edges["left"])[unit])
+        assert total / 65535 == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("labels", [None, np.zeros(30, int), np.arange(30)], ids=["no", "1", "30"])
+def test_plain_numbers_one_layer_any_labels(labels, low_rank, tmp_path):
+    X = low_rank.T[:30]
+    record = content(DeepNMF(4, max_iter=3, random_state=0).fit(X), Dataset(X, labels), {})
+    assert record["features"]["kind"] == "numbers"
+    assert record["layers"][0]["profiles"]["points"] == 30
+    assert (record["classes"] is None) == (labels is None)
+    assert (record["scores"] is None) == (labels is None or len(set(labels)) == 1)
+
+
+def test_parts_of_any_sign(low_rank, tmp_path):
+    X = low_rank.T - low_rank.mean()
+    path = write_report(SemiNMF(4, max_iter=5).fit(X), Dataset(X), tmp_path / "report.html")
+    assert record_of(path.read_text())["layers"][0]["parts"] == 4
+
+
+def test_names_cannot_break_the_page(low_rank, tmp_path):
+    evil = "</script><script>alert(1)</script>\u2028<!--"
+    names = np.asarray([evil, *(f"größe {index}" for index in range(29))], object)
+    model = sdnmf_l((5, 3), **FEW).fit(low_rank.T)
+    data = Dataset(low_rank.T, np.asarray(["<b>&", "ü"] * 20), feature_names=names, name="<i>x")
+    text = write_report(model, data, tmp_path / "r.html").read_text()
+    assert "<script>alert" not in text
+    assert "<i>x" not in text
+    assert record_of(text)["features"]["names"] == names.tolist()
+    assert record_of(text)["classes"]["names"] == ["<b>&", "ü"]
+
+
+@pytest.fixture
+def call(capsys):
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_command(call, low_rank, tmp_path):
+    data, model, page = tmp_path / "d.npy", tmp_path / "m.safetensors", tmp_path / "report.html"
+    np.save(data, low_rank.T)
+    few = ("--max-iter", "3", "--pretrain-iter", "3", "--normalize", "l2")
+    assert call("fit", data, "-o", model, "--layers", "8,5", *few)[0] == 0
+    code, out, err = call("report", model, data, "-o", page)
+    assert (code, err) == (0, "")
+    assert "40 samples, layers [8, 5]" in out
+    assert f"written  {page} (" in out
+    record = record_of(page.read_text())
+    assert record["classes"] is None
+    assert ["Samples scaled", "to unit norm"] in record["facts"]
+    labels = tmp_path / "labels.txt"
+    labels.write_text("a\nb\n" * 20)
+    assert call("report", model, data, "--labels", labels, "-o", page)[0] == 0
+    assert record_of(page.read_text())["classes"]["counts"] == [20, 20]
+
+
+def test_wrong_use_of_the_command(call, low_rank, tmp_path):
+    data, model = tmp_path / "d.npy", tmp_path / "m.safetensors"
+    np.save(data, low_rank.T)
+    call("fit", data, "-o", model, "--layers", "8,5", "--max-iter", "3", "--pretrain-iter", "3")
+    labels = tmp_path / "labels.txt"
+    labels.write_text("a\nb\n")
+    narrow = tmp_path / "narrow.npy"
+    np.save(narrow, np.ones((4, 3)))
+    page = tmp_path / "r.html"
+    for arguments, code, words in [
+        ((model, data, "-o", tmp_path / "r.pdf"), 2, "must end in .html"),
+        ((model, data), 2, "Missing option '-o'"),
+        ((model, data, "-o", tmp_path / "no" / "r.html"), 1, "there is no folder"),
+        ((tmp_path / "absent", data, "-o", page), 1, "no such model file"),
+        ((model, tmp_path / "absent.npy", "-o", page), 1, "no data set of that name"),
+        ((model, narrow, "-o", page), 1, "expecting 30 features"),
+        ((model, data, "--labels", labels, "-o", page), 1, "holds 2 labels for 40"),
+    ]:
+        found, _, err = call("report", *arguments)
+        assert (found, err.count("\n")) == (code, 1), err
+        assert words in err
+    assert not page.exists()

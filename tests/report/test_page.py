@@ -1,0 +1,311 @@
+"""The page in a real browser: clicks, keys, search, links, and no network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import normalize
+
+from deepnmf import sdnmf_l
+from deepnmf.data import Dataset, load_digits, load_reuters
+from deepnmf.report import write_report
+from tests.report.pages import columns, record_of
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed here")
+FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0, "mu": 1e-3, "scaling": "fixed"}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as running:
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def digits_model():
+    digits = load_digits()
+    data = replace(digits, X=normalize(digits.X))
+    return sdnmf_l((24, 14, 10), **FEW).fit(data.X), data
+
+
+@pytest.fixture(scope="module")
+def digits_page(digits_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("digits") / "report.html"
+    return write_report(*digits_model, path, {"model": "sdnmf/l"})
+
+
+class Reader:
+    """Somebody who reads a page, and hears of every fault."""
+
+    def __init__(self, browser, path, **options):
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.faults: list[str] = []
+        self.page.on("console", lambda message: self.faults.append(message.text))
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("request", self.asked)
+        self.address = path.as_uri()
+
+    def asked(self, request):
+        if not request.url.startswith((self.address, "data:")):
+            self.faults.append(f"asked for {request.url}")
+
+    def go(self, place=""):
+        self.page.goto("about:blank")
+        self.page.goto(self.address + place)
+        self.page.wait_for_selector("h1")
+
+    def title(self):
+        return self.page.inner_text("h1")
+
+    def place(self):
+        return self.page.evaluate("location.hash")
+
+    def cards(self, column):
+        return self.page.locator(".columns > .column").nth(column).locator("a.card")
+
+    def wait(self, title):
+        self.page.wait_for_function("text => document.querySelector('h1').innerText === text",
+                                    arg=title)  # fmt: skip
+
+    def focused(self):
+        return self.page.evaluate("document.activeElement.innerText")
+
+    def wide(self):
+        return self.page.evaluate("document.documentElement.scrollWidth")
+
+
+@pytest.fixture
+def reader(browser):
+    readers = []
+
+    def read(path, **options):
+        readers.append(Reader(browser, path, **options))
+        return readers[-1]
+
+    yield read
+    for one in readers:
+        assert one.faults == []
+        one.context.close()
+
+
+def test_from_a_class_down_to_layer_1_and_back(reader, digits_page, digits_model):
+    model = digits_model[0]
+    read = reader(digits_page)
+    read.go()
+    page = read.page
+    page.click("nav >> text=Explore")
+    page.click("a.tile:has-text('Class 4')")
+    read.wait("Class 4")
+    titles, weights = ["Class 4"], model.weights_
+    above = None
+    for column, layer in ((1, 3), (2, 2), (3, 1)):
+        card = read.cards(column).first
+        unit = int(card.get_attribute("data-unit"))
+        shown = float(card.locator(".weight").inner_text())
+        if above is not None:
+            assert shown == pytest.approx(weights[layer][unit, above], rel=0.006)
+        card.click()
+        read.wait(f"Part {unit} of layer {layer}")
+        titles.append(read.title())
+        above = unit
+    assert page.locator(".edges path").count() > 3
+    assert page.locator(".column.leaf canvas").count() == 1
+    for title in reversed(titles[:-1]):
+        page.go_back()
+        read.wait(title)
+    for title in titles[1:]:
+        page.go_forward()
+        read.wait(title)
+    page.click("ol.crumbs a:has-text('Class 4')")
+    read.wait("Class 4")
+
+
+def test_every_shown_weight_is_in_the_page_and_in_the_model(reader, digits_page, digits_model):
+    record = record_of(digits_page.read_text())
+    W = digits_model[0].weights_[2]
+    read = reader(digits_page)
+    for unit in range(3):
+        read.go(f"#/part/3/{unit}")
+        while read.page.locator(".columns > .column:nth-of-type(2) .more:visible").count():
+            read.page.click(".columns > .column:nth-of-type(2) .more")
+        index, weight, _ = columns(record["layers"][2]["edges"])[unit]
+        cards = read.cards(1)
+        assert cards.count() == len(index)
+        for at, (child, value) in enumerate(zip(index, weight, strict=True)):
+            assert cards.nth(at).get_attribute("data-unit") == str(child)
+            text = cards.nth(at).locator(".weight").inner_text()
+            assert float(text) == pytest.approx(float(value), rel=0.006)
+            assert value == np.float32(W[child, unit])
+
+
+def test_by_keyboard_alone(reader, digits_page):
+    read = reader(digits_page)
+    read.go()
+    keys = read.page.keyboard
+    keys.press("Tab")
+    assert read.focused() == "Skip to content"
+    keys.press("Enter")
+    assert read.page.evaluate("document.activeElement.id") == "main"
+    for _ in range(40):
+        keys.press("Tab")
+        if read.focused() == "Explore classes and samples":
+            break
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert read.page.evaluate(outline) == "solid"  # one sees where one is
+    keys.press("Enter")
+    read.wait("Explore")
+    assert read.focused() == "Explore"
+    keys.press("Tab")
+    keys.press("Tab")
+    keys.press("Enter")
+    read.wait("Class 1")
+    assert read.focused() == "Class 1"
+    read.cards(1).first.focus()
+    keys.press("ArrowDown")
+    second = read.cards(1).nth(1).get_attribute("data-unit")
+    assert read.page.evaluate("document.activeElement.dataset.unit") == second
+    keys.press("Enter")
+    read.wait(f"Part {second} of layer 3")
+    assert read.focused() == "Parts in layer 2"
+    keys.press("Tab")
+    third = read.cards(2).first.get_attribute("data-unit")
+    assert read.page.evaluate("document.activeElement.dataset.unit") == third
+    keys.press("ArrowLeft")
+    assert read.page.evaluate("document.activeElement.dataset.unit") == second
+    keys.press("ArrowRight")
+    keys.press("Enter")
+    read.wait(f"Part {third} of layer 2")
+    read.page.go_back()
+    read.wait(f"Part {second} of layer 3")
+    assert read.page.evaluate("document.activeElement.dataset.unit") == third  # where one was
+
+
+def test_a_link_shows_the_same_again(reader, digits_page):
+    read = reader(digits_page)
+    read.go("#/class/7")
+    unit = read.cards(1).nth(1).get_attribute("data-unit")
+    read.cards(1).nth(1).click()
+    read.wait(f"Part {unit} of layer 3")
+    place, before = read.place(), read.page.inner_text("main")
+    assert place == f"#/class/7/{unit}"
+    again = reader(digits_page)
+    again.go(place)
+    assert again.page.inner_text("main") == before
+    assert again.page.locator("a[aria-current=true]").get_attribute("data-unit") == unit
+
+
+@pytest.mark.parametrize(
+    "place", ["#/class/99", "#/part/0/1", "#/part/4/0", "#/part/1/0/0", "#/nowhere", "#/class/x",
+              "#/feature/64", "#/sample/-1", "#/%E0%A4%A"],
+)  # fmt: skip
+def test_a_wrong_link_says_so(reader, digits_page, place):
+    read = reader(digits_page)
+    read.go(place)
+    assert read.title() == "Not in this page"
+    read.page.click("main a")
+    read.wait("sdnmf/l on digits")
+
+
+def test_names_are_said_to_a_screen_reader(reader, digits_page):
+    read = reader(digits_page)
+    read.go("#/class/2")
+    tree = read.page.locator("main").aria_snapshot()
+    assert 'heading "Class 2" [level=1]' in tree
+    assert 'region "Parts of layer 3 in Class 2"' in tree
+    assert "weight " in tree
+    for tag in ("a", "button", "input", "select", "canvas"):
+        for one in read.page.locator(f"{tag}:visible").all()[:40]:
+            name = one.evaluate(
+                "e => e.ariaLabel || e.innerText || (e.labels && e.labels[0].textContent) || ''"
+            )
+            assert name.strip(), one.evaluate("e => e.outerHTML")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["#/", "#/layer/1", "#/explore", "#/class/0/1", "#/feature/20"])
+def test_a_phone_has_room_for_every_view(reader, digits_page, scheme, place):
+    read = reader(digits_page, viewport={"width": 375, "height": 800}, color_scheme=scheme)
+    read.go(place)
+    assert read.wide() <= 375
+    paper = read.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(18, 21, 28)") == (scheme == "dark")
+
+
+def test_layers_and_samples(reader, digits_page):
+    read = reader(digits_page)
+    read.go("#/layer/1")
+    assert read.page.locator("a.tile").count() == 24
+    read.page.select_option("#order", "number")
+    assert read.page.locator("a.tile .caption span").first.inner_text() == "Part 0"
+    read.go("#/explore")
+    samples = read.page.locator(".grid.small a.tile")
+    before = samples.count()
+    read.page.click("section:has(.grid.small) > .more")
+    assert samples.count() == 2 * before
+    samples.first.click()
+    assert read.place() == "#/sample/0"
+    assert read.cards(1).count() > 0
+
+
+def test_words_of_text_are_found(reader, data_file, tmp_path):
+    data_file("reuters")
+    reuters = load_reuters()
+    rows = np.sort(np.random.default_rng(0).permutation(reuters.X.shape[0])[:1500])
+    data = replace(reuters, X=normalize(reuters.X[rows]), y=reuters.y[rows])
+    model = sdnmf_l((30, 12), **FEW).fit(data.X)
+    path = write_report(model, data, tmp_path / "report.html", {"model": "sdnmf/l"})
+    read = reader(path)
+    read.go()
+    page = read.page
+    page.click("nav >> text=Explore")
+    page.click("a.tile:has-text('Class 1')")
+    read.cards(1).first.click()
+    page.wait_for_selector(".column a[aria-current=true]")
+    read.cards(2).first.click()
+    page.wait_for_selector(".column.leaf .features a")
+    word = page.locator(".column.leaf .features .name").first.inner_text()
+    layer_1 = read.title()
+    page.go_back()
+    page.go_back()
+    read.wait("Class 1")
+    page.fill("#words", word.upper())
+    page.wait_for_selector(".results a")
+    assert page.locator(".results a").first.inner_text() == word
+    assert "match" in page.inner_text("#status")
+    page.keyboard.press("Enter")
+    assert read.focused() == word
+    page.keyboard.press("Enter")
+    read.wait(word)
+    held = [text.split("\n")[-3:] for text in page.locator("a.tile").all_inner_texts()]
+    assert any(layer_1.startswith(name + " ") for parts in held for name in parts)
+    page.locator("a.tile").last.click()
+    page.wait_for_selector(".columns")
+    assert read.title().endswith("of layer 1")
+    for _ in range(3):
+        page.go_back()
+    read.wait("Class 1")
+    page.fill("#words", "no such word")
+    page.wait_for_selector("text=Nothing matches")
+
+
+def test_plain_numbers_without_labels(reader, low_rank, tmp_path):
+    model = sdnmf_l((6, 4), **FEW).fit(low_rank.T)
+    path = write_report(model, Dataset(low_rank.T), tmp_path / "report.html")
+    read = reader(path)
+    for place in ("#/", "#/layer/2", "#/explore", "#/sample/3", "#/part/1/2", "#/search/feature 2"):
+        read.go(place)
+        assert read.title() != "Not in this page"
+    read.go("#/part/2/1")
+    assert read.page.locator(".columns svg.line").count() > 1
+    read.go("#/class/0")
+    assert read.title() == "Not in this page"
