@@ -165,6 +165,22 @@ def test_all_and_sparse_samples(models, X):
     np.testing.assert_allclose(sparse.code, explain(model, X, sample=4).code, atol=1e-4)
 
 
+def test_tensors_and_frames(X):
+    import pandas as pd
+    import torch
+
+    model = dnmf((6, 4), **FEW).fit(torch.from_numpy(X.copy()))
+    tree = explain(model, torch.from_numpy(X.copy()), sample=2, top=None, features=None)
+    decoded = model.inverse_transform(model.transform(torch.from_numpy(X[2:3].copy())))
+    np.testing.assert_allclose(leaves(tree, 24), decoded[0].numpy(), atol=1e-8)
+    frame = pd.DataFrame(X, columns=[f"gene {index}" for index in range(24)])
+    model = dnmf((6, 4), **FEW).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of names that are missing
+        tree = explain(model, frame, sample=2)
+    assert tree.children[0].children[0].children[0].name.startswith("gene ")
+
+
 @pytest.mark.parametrize(
     "model",
     [NsNMF(4, theta=0.4, max_iter=9), MultilayerNMF((6, 4), theta=0.3, link="root", max_iter=9),

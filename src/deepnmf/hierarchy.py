@@ -13,11 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.baselines import DeepSemiNMF, MultilayerNMF, NsNMF
 from deepnmf.baselines.ns import smooth
+from deepnmf.core.arrays import is_sparse
 from deepnmf.core.links import Identity, Link
 from deepnmf.estimator import DeepNMF
+from deepnmf.inputs import is_tensor
 from deepnmf.settings import LINKS, one_of, part
 
 ORDERS = ("share", "weight")
+BLOCK = 4096
+"""Samples that are decoded at a time."""
 NEAR = 0.95
 """Parts whose cosine is at least this are near-equal."""
 
@@ -240,9 +244,12 @@ def summaries_of(
     """The same for weights, link and codes (k_L, n) at hand."""
     used: list[np.ndarray] = [np.ones(W.shape[1], bool) for W in weights]
     if H is not None:
-        below = Decoding.of(weights, link, H)
-        zero = float(link.decode(np.zeros(1))[0])
-        used = [(codes != zero).any(1) for codes in below.codes[:-1]] + [(H != 0).any(1)]
+        used = [~alive for alive in used]
+        zeros = [float(link.decode(np.zeros(1))[0])] * (len(weights) - 1) + [0.0]
+        for low in range(0, H.shape[1], BLOCK):
+            codes = Decoding.of(weights, link, H[:, low : low + BLOCK]).codes
+            for alive, code, zero in zip(used, codes, zeros, strict=True):
+                alive |= (code != zero).any(1)
     found = []
     for index, W in enumerate(weights):
         alive = used[index] & (W != 0).any(0)
@@ -284,6 +291,8 @@ def parts(model: Any, layer: int | None = None) -> np.ndarray:
 
 def parts_of(weights: Sequence[np.ndarray], link: Link) -> np.ndarray:
     """The same for weights of layers 1 … l."""
+    if len(weights) == 1:
+        return weights[0].T
     H, zero = np.eye(weights[-1].shape[1]), np.zeros((weights[-1].shape[1], 1))
     for W in reversed(weights[1:]):
         H, zero = link.decode(W @ H), link.decode(W @ zero)
@@ -384,7 +393,7 @@ def _sparseness(W: np.ndarray) -> float:
 
 
 def _numpy(array: Any) -> np.ndarray:
-    return np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
+    return np.asarray(array.detach().cpu() if is_tensor(array) else array)
 
 
 def _layer(layer: int | None, depth: int) -> int:
@@ -414,11 +423,9 @@ def _given(what: str, name: str, value: Any) -> Any:
     if value is None:
         needed = "explain(model, X, label=…, labels=y)" if what == "label" else "X"
         raise ValueError(f"{what}: needs {name}, which was not given; give {needed}.")
-    if name == "X" and hasattr(value, "iloc"):
-        return value.to_numpy()
-    if name == "X" and hasattr(value, "tocsr"):
+    if is_sparse(value):
         return value.tocsr()
-    return value if name != "X" or hasattr(value, "shape") else np.asarray(value)
+    return np.asarray(value) if isinstance(value, list | tuple) else value
 
 
 def _names(model: Any, given: Sequence[str] | None, features: int) -> Sequence[str] | None:

@@ -9,6 +9,9 @@ import re
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+
+from deepnmf import DeepNMF
 
 
 def record_of(text: str) -> dict[str, Any]:
@@ -27,3 +30,17 @@ def columns(edges: dict[str, Any]) -> list[tuple[np.ndarray, np.ndarray, np.ndar
     start = numbers(edges["start"])
     packed = [numbers(edges[name]) for name in ("index", "weight", "share")]
     return [tuple(values[low:high] for values in packed) for low, high in itertools.pairwise(start)]
+
+
+def blank(sizes, features, samples, rng):
+    """A model as a fit would leave it, without the fit."""
+    widths = (features, *sizes)
+    model = DeepNMF(sizes)
+    model.weights_ = [
+        (rng.random(shape) * (rng.random(shape) < 0.3)).astype(np.float32)
+        for shape in itertools.pairwise(widths)
+    ]
+    model.history_, model.n_iter_, model.status_ = [], 0, "converged"
+    model.n_features_in_ = features
+    X = scipy.sparse.random_array((samples, features), density=0.01, rng=rng, format="csr")
+    return model, X.astype(np.float32)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-import itertools
 from base64 import b64decode
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse
 
 from deepnmf import DeepNMF, sdnmf_l
 from deepnmf.baselines import SemiNMF
@@ -18,7 +16,7 @@ from deepnmf.data import Dataset, load_digits
 from deepnmf.hierarchy import distinctions, explain, parts, summaries
 from deepnmf.report import write_report
 from deepnmf.report.content import content
-from tests.report.pages import columns, numbers, record_of
+from tests.report.pages import blank, columns, numbers, record_of
 
 FEW = {"max_iter": 5, "pretrain_iter": 5, "random_state": 0}
 
@@ -32,6 +30,11 @@ def data():
 @pytest.fixture(scope="module", params=["identity", "root", "softplus"])
 def model(request, data):
     return sdnmf_l((20, 12, 6), mu=1e-3, link=request.param, **FEW).fit(data.X)
+
+
+@pytest.fixture(scope="module")
+def Z(model, data):
+    return model.transform(data.X)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +59,8 @@ def test_the_shares_on_the_edges_are_those_of_the_tree(model, data, record):
         wanted = {node.unit: node.share for node in tree.children[0].children}
         np.testing.assert_allclose(share / 65535, [wanted[i] for i in index], atol=1e-5)
         assert (np.diff(share.astype(int)) <= 0).all()
-    tree = explain(model, data.X, label=4, labels=data.y, top=None)
+    mine = data.y == 4
+    tree = explain(model, data.X[mine], label=4, labels=data.y[mine], top=None)
     index, weight, share = columns(record["classes"]["codes"])[4]
     np.testing.assert_allclose(weight, tree.code[index], rtol=1e-6)
     wanted = {node.unit: node.share for node in tree.children}
@@ -78,14 +82,13 @@ def test_features_of_parts_and_parts_of_features(model, record):
         np.testing.assert_allclose(value, -np.sort(-prominence.T, axis=1)[:, : held["each"]])
 
 
-def test_samples_of_every_class_with_their_codes(model, data, record):
+def test_samples_of_every_class_with_their_codes(Z, data, record):
     samples = record["samples"]
     rows = numbers(samples["rows"])
     assert len(rows) == len(set(rows)) == 1000
     assert samples["total"] == 1797
     np.testing.assert_array_equal(numbers(samples["classes"]), data.y[rows])
     assert np.bincount(data.y[rows]).min() == 100
-    Z = model.transform(data.X)
     index, weight, _ = columns(samples["codes"])[7]
     np.testing.assert_allclose(weight, Z[rows[7], index], rtol=1e-5, atol=1e-6)
     assert record["classes"]["names"] == [str(label) for label in range(10)]
@@ -120,20 +123,6 @@ def test_summaries_and_warnings(model, data, record):
     assert stopped or model.link == "softplus"
     importance = numbers(record["layers"][0]["importance"])
     assert importance.sum() == pytest.approx(1, abs=1e-5)
-
-
-def blank(sizes, features, samples, rng):
-    """A model as a fit would leave it, without the fit."""
-    widths = (features, *sizes)
-    model = DeepNMF(sizes)
-    model.weights_ = [
-        (rng.random(shape) * (rng.random(shape) < 0.3)).astype(np.float32)
-        for shape in itertools.pairwise(widths)
-    ]
-    model.history_, model.n_iter_, model.status_ = [], 0, "converged"
-    model.n_features_in_ = features
-    X = scipy.sparse.random_array((samples, features), density=0.01, rng=rng, format="csr")
-    return model, X.astype(np.float32)
 
 
 def test_many_features_and_many_units_stay_small(tmp_path):

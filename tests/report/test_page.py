@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from deepnmf import sdnmf_l
 from deepnmf.data import Dataset, load_digits, load_reuters
 from deepnmf.report import write_report
-from tests.report.pages import columns, record_of
+from tests.report.pages import blank, columns, record_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed here")
@@ -241,6 +241,19 @@ def test_a_phone_has_room_for_every_view(reader, digits_page, scheme, place):
     assert (paper == "rgb(18, 21, 28)") == (scheme == "dark")
 
 
+def test_a_page_of_the_size_of_pie_is_small_and_opens_at_once(reader, tmp_path):
+    rng = np.random.default_rng(0)
+    model, _ = blank((600, 160), 1024, 2, rng)
+    X = rng.random((680, 1024), dtype=np.float32)  # noise: no picture is harder to pack
+    data = Dataset(X, np.arange(680) % 68, image_shape=(32, 32))
+    path = write_report(model, data, tmp_path / "report.html", scores=[{"model": "noise"}])
+    assert path.stat().st_size < 5e6
+    read = reader(path)
+    read.go("#/class/3")
+    assert read.page.evaluate("performance.now()") < 2000
+    assert read.cards(1).count() == 8
+
+
 def test_layers_and_samples(reader, digits_page):
     read = reader(digits_page)
     read.go("#/layer/1")
@@ -281,7 +294,7 @@ def test_words_of_text_are_found(reader, data_file, tmp_path):
     page.fill("#words", word.upper())
     page.wait_for_selector(".results a")
     assert page.locator(".results a").first.inner_text() == word
-    assert "match" in page.inner_text("#status")
+    assert "Found: " in page.inner_text("#status")
     page.keyboard.press("Enter")
     assert read.focused() == word
     page.keyboard.press("Enter")

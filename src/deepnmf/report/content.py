@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from deepnmf.core.arrays import is_sparse
 from deepnmf.data import Dataset
 from deepnmf.evaluation import cluster_scores
 from deepnmf.experiments.measures import relative_error
@@ -230,7 +231,7 @@ def _classes(
 ) -> dict[str, Any]:
     labels = np.unique(y)
     codes = np.stack([H[y == label].mean(0) for label in labels])
-    means = np.stack([_dense(data.X[np.flatnonzero(y == label)].mean(0)) for label in labels])
+    means = np.stack([np.ravel(data.X[np.flatnonzero(y == label)].mean(0)) for label in labels])
     distinct = []
     for label in labels:
         found = distinctions(H, y, label)[:8]
@@ -261,7 +262,7 @@ def _samples(
     each = max(2, most // len(groups))
     chosen = np.concatenate([group[_spread(len(group), each)] for group in groups])
     rows = data.X[chosen]
-    rows = np.asarray(rows.todense() if hasattr(rows, "todense") else rows, dtype=np.float32)
+    rows = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float32)
     names = data.sample_names
     plane = codes_plane(H)
     low, span = plane.min(0), np.ptp(plane, axis=0)
@@ -287,10 +288,6 @@ def _codes(weights: Sequence[np.ndarray], link: Any, H: np.ndarray) -> dict[str,
 def _spread(size: int, most: int) -> np.ndarray:
     """At most so many of 0 … size − 1, evenly spread."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).astype(int))
-
-
-def _dense(row: Any) -> np.ndarray:
-    return np.asarray(row.todense() if hasattr(row, "todense") else row, dtype=float).ravel()
 
 
 def _finite(value: float) -> float | None:

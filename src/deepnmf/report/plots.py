@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch
 
+from deepnmf.core.arrays import is_sparse
 from deepnmf.core.training import Record
 from deepnmf.hierarchy import LayerSummary, Node, codes_of, explain, parts
 
@@ -220,4 +221,4 @@ def _edge(figure: Figure, above: Axes, below: Axes, weight: float, leaving: bool
 
 
 def _dense(row: Any) -> np.ndarray:
-    return np.asarray(row.todense() if hasattr(row, "todense") else row, dtype=float).ravel()
+    return np.asarray(row.toarray() if is_sparse(row) else row, dtype=float).ravel()

@@ -2,6 +2,9 @@
 
 const FOUND = 40;
 
+const parts = record.layers.flatMap((layer) => Array.from({ length: layer.parts }, (_, unit) => ({ layer: layer.layer, unit })));
+const partName = ({ layer, unit }) => `Part ${unit} of layer ${layer}`;
+
 function matches(words) {
   const wanted = words.trim().toLowerCase();
   const scored = (count, nameOf) => {
@@ -13,10 +16,11 @@ function matches(words) {
     }
     return found.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]).map(([, , at]) => at);
   };
-  if (!wanted) return { features: [], classes: [], samples: [] };
+  if (!wanted) return { features: [], classes: [], parts: [], samples: [] };
   return {
     features: scored(record.features.count, featureName),
     classes: record.classes ? scored(record.classes.names.length, (at) => `class ${className(at)}`) : [],
+    parts: scored(parts.length, (at) => partName(parts[at])).map((at) => parts[at]),
     samples: scored(unpack(record.samples.rows).length, sampleName),
   };
 }
@@ -24,8 +28,8 @@ function matches(words) {
 function searchView(words) {
   const found = matches(words);
   const view = [heading(1, words.trim() ? `Search: ${words}` : "Search")];
-  const total = found.features.length + found.classes.length + found.samples.length;
-  const text = total ? `${plural(found.features.length, "feature")}, ${found.classes.length} classes and ${plural(found.samples.length, "sample")} match.`
+  const total = found.features.length + found.classes.length + found.parts.length + found.samples.length;
+  const text = total ? `Found: ${plural(found.features.length, "feature")}, ${plural(found.classes.length, "class")}, ${plural(found.parts.length, "part")}, ${plural(found.samples.length, "sample")}.`
     : words.trim() ? "Nothing matches. Try a part of the name." : "Type a part of a name.";
   view.push(element("p", {}, text));
   const group = (title, items, href, name, what) => {
@@ -36,6 +40,7 @@ function searchView(words) {
   };
   group("Classes", found.classes, (at) => `#/class/${at}`, (at) => `Class ${className(at)}`, "class");
   group("Features", found.features, (at) => `#/feature/${at}`, featureName, "feature");
+  group("Parts", found.parts, ({ layer, unit }) => `#/part/${layer}/${unit}`, partName, "part");
   group("Samples", found.samples, (at) => `#/sample/${at}`, sampleName, "sample");
   return { view, title: `Search ${words}`, said: text };
 }
