@@ -11,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from deepnmf import dnmf, sdnmf_l
 from deepnmf.baselines import DeepSemiNMF, MultilayerNMF, NsNMF
-from deepnmf.hierarchy import Decoding, codes_of, decoder, distinctions, explain, parts, summaries
+from deepnmf.decoding import Decoding, codes_of, decoder, parts
+from deepnmf.hierarchy import distinctions, explain, summaries
 
 LINKS = ["identity", "root", "tanh", "sigmoid", "softplus"]
 FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0}
@@ -256,6 +257,13 @@ def test_wrong_arguments_say_what_and_what_instead(models, X, arguments, words):
     arguments = {name: X if value is ... else value for name, value in arguments.items()}
     with pytest.raises(ValueError, match=words):
         explain(models["identity"], **arguments)
+
+
+def test_a_model_of_another_kind(X):
+    from sklearn.decomposition import NMF
+
+    with pytest.raises(TypeError, match="NMF has no hierarchy .* give a DeepNMF"):
+        explain(NMF(2).fit(X), unit=0)
 
 
 def test_a_model_that_is_not_fitted():

@@ -13,7 +13,8 @@ from deepnmf import DeepNMF, sdnmf_l
 from deepnmf.baselines import SemiNMF
 from deepnmf.cli.main import main
 from deepnmf.data import Dataset, load_digits
-from deepnmf.hierarchy import distinctions, explain, parts, summaries
+from deepnmf.decoding import parts
+from deepnmf.hierarchy import distinctions, explain, summaries
 from deepnmf.report import write_report
 from deepnmf.report.content import content
 from tests.report.pages import blank, columns, numbers, record_of
@@ -163,6 +164,16 @@ def test_plain_numbers_one_layer_any_labels(labels, low_rank, tmp_path):
     assert record["layers"][0]["profiles"]["points"] == 30
     assert (record["classes"] is None) == (labels is None)
     assert (record["scores"] is None) == (labels is None or len(set(labels)) == 1)
+
+
+def test_more_classes_than_a_page_can_show(monkeypatch):
+    from deepnmf.report import content as module
+
+    monkeypatch.setattr(module, "CLASSES", 10)
+    model, X = blank((6, 4), 12, 30, np.random.default_rng(0))
+    record = content(model, Dataset(X, np.arange(30) % 11), {})
+    assert record["classes"] is record["scores"] is None
+    assert "11 classes are more than the 10" in record["warnings"][-1]
 
 
 def test_parts_of_any_sign(low_rank, tmp_path):

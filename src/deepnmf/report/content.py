@@ -10,18 +10,10 @@ import numpy as np
 
 from deepnmf.core.arrays import is_sparse
 from deepnmf.data import Dataset
+from deepnmf.decoding import Decoding, codes_of, decoder, parts_of
 from deepnmf.evaluation import cluster_scores
 from deepnmf.experiments.measures import relative_error
-from deepnmf.hierarchy import (
-    NEAR,
-    Decoding,
-    LayerSummary,
-    codes_of,
-    decoder,
-    distinctions,
-    parts_of,
-    summaries_of,
-)
+from deepnmf.hierarchy import NEAR, LayerSummary, distinctions, summaries_of
 from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
 from deepnmf.version import __version__
@@ -33,9 +25,10 @@ HELD = 5
 """Parts per layer that are named for a feature."""
 FEATURES = 30
 """Features that are named for a part."""
+CLASSES = 1000
 SAMPLES = 1000
 PIXELS = 700_000
-"""Samples in the page, and the pixels of all of them where they are images."""
+"""Classes and samples in the page, and the pixels of all samples where they are images."""
 LOOKED_AT = 2000
 """Samples from which the importance of parts is found."""
 SCORES = {
@@ -58,6 +51,14 @@ def content(
     error = relative_error(model, Z, data.X)
     layers = summaries_of(weights, link, H.T)
     y = None if data.y is None else np.asarray(data.y)
+    warnings = warnings_of(model, layers)
+    classes = 0 if y is None else len(np.unique(y))
+    if classes > CLASSES:
+        y = None
+        warnings.append(
+            f"Labels: {classes} classes are more than the {CLASSES} that a page can show; there "
+            "are none in it. Give labels of fewer classes with --labels."
+        )
     kind = "image" if data.image_shape else "names" if data.feature_names is not None else "numbers"
     few = _spread(len(H), LOOKED_AT)
     seen = Decoding.of(weights, link, H[few].T)
@@ -65,7 +66,7 @@ def content(
     return {
         "title": f"{notes.get('model') or type(model).__name__} on {data.name or 'data'}",
         "facts": _facts(model, data, notes, weights, error),
-        "warnings": warnings_of(model, layers),
+        "warnings": warnings,
         "scores": _scores(H, y, scores),
         "convergence": _convergence(model.history_),
         "linear": bool(link.linear),
@@ -232,6 +233,7 @@ def _classes(
     labels = np.unique(y)
     codes = np.stack([H[y == label].mean(0) for label in labels])
     means = np.stack([np.ravel(data.X[np.flatnonzero(y == label)].mean(0)) for label in labels])
+    means = means.astype(np.float32)
     distinct = []
     for label in labels:
         found = distinctions(H, y, label)[:8]

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from deepnmf.data import Dataset
-from deepnmf.hierarchy import parts
+from deepnmf.decoding import parts
 from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
 from deepnmf.storage import write_atomically

@@ -12,7 +12,8 @@ from matplotlib.patches import ConnectionPatch
 
 from deepnmf.core.arrays import is_sparse
 from deepnmf.core.training import Record
-from deepnmf.hierarchy import LayerSummary, Node, codes_of, explain, parts
+from deepnmf.decoding import codes_of, parts
+from deepnmf.hierarchy import LayerSummary, Node, explain
 
 INK, PAPER = "0.15", "white"
 

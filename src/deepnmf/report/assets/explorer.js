@@ -89,6 +89,9 @@ function explorer(kind, words) {
     opened = opened || section;
   }
   const view = [crumbs(trail), heading(1, trail.at(-1)[0]), columns];
+  if (!record.linear && depth > 1) {
+    view.push(element("p", { class: "note" }, "This model is not linear: what a part is made of is shown for the part alone, with code 1; together with others its parts may weigh differently."));
+  }
   if (current) view.push(about(current, subject.chosen.length > 0));
   else if (kind === "class") view.push(samplesOf([...unpack(record.samples.rows).keys()].filter((sample) => classOf(sample) === subject.at), 24, record.classes.counts[subject.at]));
   const redraw = () => drawEdges(columns, lines);
