@@ -166,6 +166,17 @@ def test_plain_numbers_one_layer_any_labels(labels, low_rank, tmp_path):
     assert (record["scores"] is None) == (labels is None or len(set(labels)) == 1)
 
 
+def test_scores_are_those_of_the_codes_that_transform_gives(data):
+    from deepnmf.evaluation import cluster_scores
+
+    few = replace(data, X=data.X[:300], y=data.y[:300])
+    model = sdnmf_l((12, 8), link="root", project_codes=True, **FEW).fit(few.X)
+    found = content(model, few, {})["scores"]
+    wanted = cluster_scores(model.transform(few.X), few.y, repeats=5)
+    assert found["head"][1:3] == ["NMI", "NP"]
+    assert found["rows"][0][1] == f"{wanted['nmi']:.3f}"
+
+
 def test_more_classes_than_a_page_can_show(monkeypatch):
     from deepnmf.report import content as module
 

@@ -91,6 +91,22 @@ def test_figure_8_small(tmp_path, data_file, capsys):
     assert "no such model file" in capsys.readouterr().err
 
 
+@pytest.mark.long
+def test_figure_8_shows_what_the_paper_says_of_it(tmp_path, data_file):
+    """Class 36 is mainly made of one part of layer 3, and that of sparser and sparser parts."""
+    data_file("pie")
+    assert main(["reproduce", "fig8", "--full", "-o", str(tmp_path)]) == 0
+    rows = pd.read_csv(tmp_path / "fig8.csv")
+    first, second = rows["weight"][:2]
+    assert rows["layer"][0] == 3
+    assert first > 3 * second
+    from deepnmf import load
+
+    found = summaries(load(tmp_path / "fig8-full.safetensors"))
+    assert [one.parts for one in found] == [193, 141, 40]
+    assert all(one.zeros > 0.5 for one in found)
+
+
 def test_figure_8_has_the_papers_size():
     from deepnmf.experiments import fig8
 

@@ -18,9 +18,8 @@ from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
 from deepnmf.version import __version__
 
-EDGES = 100_000
-"""Weights per layer in the page; of a unit at least LEAST."""
-LEAST = 24
+EDGES, CODES, LEAST = 300_000, 100_000, 24
+"""Weights of a layer, and codes of samples or classes, in the page; of each at least LEAST."""
 HELD = 5
 """Parts per layer that are named for a feature."""
 FEATURES = 30
@@ -67,7 +66,7 @@ def content(
         "title": f"{notes.get('model') or type(model).__name__} on {data.name or 'data'}",
         "facts": _facts(model, data, notes, weights, error),
         "warnings": warnings,
-        "scores": _scores(H, y, scores),
+        "scores": _scores(Z, y, scores),
         "convergence": _convergence(model.history_),
         "linear": bool(link.linear),
         "features": {
@@ -129,15 +128,15 @@ def _facts(
 
 
 def _scores(
-    H: np.ndarray, y: np.ndarray | None, given: Sequence[Mapping[str, Any]] | None
+    Z: Any, y: np.ndarray | None, given: Sequence[Mapping[str, Any]] | None
 ) -> dict[str, Any] | None:
     if given is not None:
         rows = [{name: _rounded(value) for name, value in row.items()} for row in given]
         return {"head": list(rows[0]), "rows": [list(row.values()) for row in rows]}
     classes = 0 if y is None else len(np.unique(y))
-    if y is None or not 1 < classes <= len(H):
+    if y is None or not 1 < classes <= len(Z):
         return None
-    found = cluster_scores(H, y, repeats=5)
+    found = cluster_scores(Z, y, repeats=5)
     deviations = [_rounded(found[f"{name}_std"]) for name in SCORES]
     return {
         "head": ["", *SCORES.values()],
@@ -205,15 +204,15 @@ def _layer(
     if level:
         one_each = Decoding.of(weights, link, np.eye(summary.parts))
         flow = np.abs(weights[-1]) * one_each.slopes[-1] * one_each.masses[-2]
-        record["edges"] = _edges(weights[-1], flow)
+        record["edges"] = _edges(weights[-1], flow, EDGES)
     return record
 
 
-def _edges(values: np.ndarray, flow: np.ndarray) -> dict[str, Any]:
+def _edges(values: np.ndarray, flow: np.ndarray, most: int) -> dict[str, Any]:
     """Weights (a column each), ranked by the share of what flows along them."""
     total = flow.sum(0)
     shares = flow / np.where(total > 0, total, 1)
-    return packing.columns(values, shares, max(LEAST, EDGES // max(1, values.shape[1])))
+    return packing.columns(values, shares, max(LEAST, most // max(1, values.shape[1])))
 
 
 def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> dict[str, Any]:
@@ -284,7 +283,7 @@ def _samples(
 def _codes(weights: Sequence[np.ndarray], link: Any, H: np.ndarray) -> dict[str, Any]:
     """Codes (n, k), with the shares of x̂ that go through each unit."""
     decoding = Decoding.of(weights, link, H.T)
-    return _edges(H.T, np.abs(H.T) * decoding.masses[-1])
+    return _edges(H.T, np.abs(H.T) * decoding.masses[-1], CODES)
 
 
 def _spread(size: int, most: int) -> np.ndarray:
