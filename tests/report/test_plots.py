@@ -93,7 +93,7 @@ def test_figure_8_small(tmp_path, data_file, capsys):
 
 @pytest.mark.long
 def test_figure_8_shows_what_the_paper_says_of_it(tmp_path, data_file):
-    """Class 36 is mainly made of one part of layer 3, and that of sparser and sparser parts."""
+    """Class 36 is mainly made of one part of layer 3; the weights of every layer are sparse."""
     data_file("pie")
     assert main(["reproduce", "fig8", "--full", "-o", str(tmp_path)]) == 0
     rows = pd.read_csv(tmp_path / "fig8.csv")
