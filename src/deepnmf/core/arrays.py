@@ -161,12 +161,16 @@ def draw(
     place = {generator: index for index, generator in enumerate(dict.fromkeys(generators))}
     distinct = list(place)
     numbers = np.empty((len(distinct), *shape), np.float32 if epsilon(like) > 1e-10 else float)
+    rows = max(1, BLOCK // max(1, shape[1]))
 
     def work(begin: int, end: int) -> None:
         for run in range(begin, end):
             generator = distinct[run]
             normal = kind == "normal"
-            numbers[run] = generator.standard_normal(shape) if normal else generator.random(shape)
+            for low in range(0, shape[0], rows):  # in double precision no more than a block
+                part = numbers[run, low : low + rows]
+                size = part.shape
+                part[...] = generator.standard_normal(size) if normal else generator.random(size)
 
     share(work, len(distinct), 10.0 * numbers.size)
     drawn = to_device(numbers, like)

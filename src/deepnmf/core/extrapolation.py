@@ -78,9 +78,9 @@ class Extrapolated:
             now = stage.sweep(moving.now)
             return replace(
                 moving,
-                now=now,
-                before=moving.now,
                 objective=stage.objective(now),
+                now=self._slim(now),
+                before=moving.now,
                 sweeps=moving.sweeps + 1,
             )
         assert moving.objective is not None
@@ -91,9 +91,12 @@ class Extrapolated:
         slack = epsilon(moving.H) * stage.half_norm / 4
         good = found[0] <= moving.objective[0] + slack
         xp = namespace(moving.H)
-        if not bool(xp.all(good)):
-            plain = stage.sweep(moving.now)
-            tried = tried.kept(good, plain) if bool(xp.any(good)) else plain
+        if not bool(xp.any(good)):
+            del tried  # before there is another
+            tried = stage.sweep(moving.now)
+            found = stage.objective(tried)
+        elif not bool(xp.all(good)):
+            tried = tried.kept(good, stage.sweep(moving.now))
             found = stage.objective(tried)
         one = xp.ones_like(found[0])
         ceiling = xp.where(good, xp.minimum(one, CEILING_GROWTH * moving.ceiling * one), 0 * one)
@@ -104,7 +107,12 @@ class Extrapolated:
             moving.beta * one / SHRINKAGE,
         )
         succeeded = xp.where(good, moving.beta * one, moving.succeeded * one)
-        return Moving(tried, moving.now, found, moving.sweeps + 1, beta, ceiling, succeeded)
+        now = self._slim(tried)
+        return Moving(now, moving.now, found, moving.sweeps + 1, beta, ceiling, succeeded)
+
+    def _slim(self, factors: Any) -> Any:
+        """Factors as the next sweep needs them: one that begins with the codes adds up anew."""
+        return factors.without_products() if self.stage.codes_first else factors
 
     def objective(self, moving: Moving) -> tuple[Array, Array]:
         """f and the part of it that is penalties, per run."""

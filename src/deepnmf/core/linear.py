@@ -72,6 +72,10 @@ class Factors:
             sums=Sums(*choose_each(keep, self.sums, before.sums)),
         )
 
+    def without_products(self) -> Factors:
+        """These factors without X Hᵀ, which is as large as W_1."""
+        return replace(self, sums=Sums(self.sums.S, None))
+
 
 @dataclass(frozen=True)
 class LinearStage(Stage):

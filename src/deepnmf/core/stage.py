@@ -67,5 +67,6 @@ class Stage(Descent):
 
 
 def choose_each(keep: Array, new: Sequence[Array], old: Sequence[Array]) -> tuple[Array, ...]:
-    """`choose` for several arrays."""
-    return tuple(choose(keep, a, b) for a, b in zip(new, old, strict=True))
+    """`choose` for several arrays; None stays None."""
+    pairs = zip(new, old, strict=True)
+    return tuple(None if a is None else choose(keep, a, b) for a, b in pairs)

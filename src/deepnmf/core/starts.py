@@ -91,14 +91,12 @@ class Nnsvd(Start):
         U, sigma, Vt = truncated_svd(X, k)
         xp = namespace(U)
         s = sigma[..., None, :]
-        u_up, v_up = positive(U), positive(Vt)
-        u_down, v_down = positive(-U), positive(-Vt)
-        size_up = xp.sqrt(column_dots(u_up, u_up) * _row_squares(v_up))
-        size_down = xp.sqrt(column_dots(u_down, u_down) * _row_squares(v_down))
+        size_up, size_down = _sizes(U, Vt), _sizes(-U, -Vt)
         up = size_up >= size_down
         size = xp.where(up, size_up, size_down)
-        u = xp.where(up, u_up, u_down)
-        v = namespace(v_up).where(up.mT, v_up, v_down)
+        sign = xp.astype(up, U.dtype) * 2 - 1
+        u, v = positive(U * sign), positive(Vt * sign.mT)
+        del U, Vt
         # √(σ‖u‖‖v‖) u/‖u‖ = u √(σ‖v‖/‖u‖): safe where a part is all zero.
         W = u * xp.sqrt(s * size) / _nonzero(xp.sqrt(column_dots(u, u)))
         H = v * (xp.sqrt(s * size) / _nonzero(xp.sqrt(_row_squares(v)))).mT
@@ -150,6 +148,12 @@ class Given:
 
     weights: Sequence[Array]
     codes: Array | None = None
+
+
+def _sizes(U: Array, Vt: Array) -> Array:
+    """‖P(u_j)‖‖P(v_j)‖ of every pair, as (…, 1, k)."""
+    u, v = positive(U), positive(Vt)
+    return namespace(U).sqrt(column_dots(u, u) * _row_squares(v))
 
 
 def _row_squares(V: Array) -> Array:

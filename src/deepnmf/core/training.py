@@ -235,18 +235,22 @@ def _train(X: Array, plan: Plan, watch: Watch) -> Trained:
     point = watch.go_on()
     if point is not None and is_blocked(X):
         _mend(point, X, plan)
-    factors, stage = None, None
-    if point is None or point.layer is not None:
-        weights, H = _begin(X, plan, watch, point)
-        watch.weights, watch.data, point = (), None, None
-        stage = plan.whole_stage(spread(X))
-        factors = stage.begin(weights, H)
-    else:
-        stage, factors = plan.whole_stage(spread(X)), point.factors
+    stage = plan.whole_stage(spread(X))
+    # What a stage starts from is not kept here: it would stay in memory until the end.
     factors, sweeps, reason = descend(
-        stage, factors, plan.tol, plan.max_iter, watch, stage_name="finetune", begun=point
-    )
+        stage, _first_factors(stage, X, plan, watch, point), plan.tol, plan.max_iter, watch,
+        stage_name="finetune", begun=None if point is None or point.layer is not None else point,
+    )  # fmt: skip
     return Trained(factors.weights, factors.H, watch.history, sweeps, reason)
+
+
+def _first_factors(stage: Any, X: Array, plan: Plan, watch: Watch, point: Point | None) -> Any:
+    """What fine-tuning starts from, or goes on from."""
+    if point is not None and point.layer is None:
+        return point.factors
+    weights, H = _begin(X, plan, watch, point)
+    watch.weights, watch.data = (), None
+    return stage.begin(weights, H)
 
 
 def _begin(
@@ -273,32 +277,37 @@ def pretrain(
     weights = [] if point is None else list(point.weights)
     H = X
     for layer in range(len(weights), len(plan.sizes)):
-        if point is not None and layer == len(point.weights):
-            data = X if point.data is None else point.data
-            stage, factors, begun = plan.layer_stage(spread(data), layer), point.factors, point
+        begun = point if point is not None and layer == len(point.weights) else None
+        if begun is not None:
+            data = X if begun.data is None else begun.data
+        elif layer == 0:
+            data = X
         else:
-            data, begun = H, None
-            if layer > 0:
-                R = plan.link.scale(H)
-                weights[-1] = weights[-1] * R
-                data = plan.link.project(H / R)
-            W, H = start.factors(data, plan.sizes[layer], watch.generators)
-            stage = plan.layer_stage(spread(data), layer)
-            factors = stage.begin((W,), H)
+            R = plan.link.scale(H)
+            weights[-1] = weights[-1] * R
+            data = plan.link.project(H / R)
+        del H
+        stage = plan.layer_stage(spread(data), layer)
         watch.weights, watch.data = tuple(weights), data if layer else None
         factors, _, _ = descend(
-            stage,
-            factors,
-            plan.tol,
-            plan.pretrain_iter,
-            watch,
-            stage_name="pretrain",
-            layer=layer + 1,
+            stage, _layer_factors(stage, start, data, plan.sizes[layer], watch, begun),
+            plan.tol, plan.pretrain_iter, watch, stage_name="pretrain", layer=layer + 1,
             begun=begun,
-        )
+        )  # fmt: skip
         weights.append(factors.weights[0])
         H = in_order(factors.H)
+        del factors, stage, data
     return tuple(weights), H
+
+
+def _layer_factors(
+    stage: Any, start: Start, data: Array, size: int, watch: Watch, begun: Point | None
+) -> Any:
+    """What a layer starts from, or goes on from."""
+    if begun is not None:
+        return begun.factors
+    W, H = start.factors(data, size, watch.generators)
+    return stage.begin((W,), H)
 
 
 def _mend(point: Point, X: Array, plan: Plan) -> None:

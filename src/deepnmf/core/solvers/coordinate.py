@@ -185,7 +185,7 @@ class Coordinate(Solver):
                 first, residual = gained, sum(moved for _, moved in found)
             if gained <= self.tol * first:
                 break
-        return Solved(np.ascontiguousarray(F.T), residual, float(done))
+        return Solved(F.T, residual, float(done))
 
 
 @dataclass(frozen=True)
