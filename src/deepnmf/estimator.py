@@ -63,14 +63,15 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     penalty_W, penalty_H : None, Penalty, TopLayer or one per layer
         Penalties on the weights and on the codes. In fine-tuning only the codes of the last layer
         exist, and its penalty is used.
-    scaling : {"paper", "fixed"}, default="paper"
+    scaling : "paper" or "fixed", default="paper"
         "paper" is the objective as printed, in which the penalty of one factor fades as the other
         takes over its scale. "fixed" keeps the scale of every factor without penalty, so that
         sparsity does not depend on when one stops.
-    start : {"nnsvd", "random"}, Start or Given, default="nnsvd"
-    fill : {"zero", "mean", "random"} or float, default="random"
+    start : "nnsvd", "random", Start or Given, default="nnsvd"
+        Where a fit begins. A `Given` holds weights, and codes if you have them.
+    fill : "zero", "mean", "random" or float, default="random"
         What NNSVD's zeros become.
-    solver : {"auto", "coordinate", "nesterov", "projected_gradient"} or Solver, default="auto"
+    solver : "auto", "coordinate", "nesterov", "projected_gradient" or Solver, default="auto"
         "coordinate" is the fast one on a CPU; "nesterov" is the paper's, and works everywhere;
         "auto" takes the first for NumPy arrays and the second for tensors.
     max_iter : int, default=200
@@ -80,14 +81,14 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
     tol : float, default=1e-4
         Stop a stage when a sweep lowers the objective by less than `tol` times its value, or when
         the relative error ‖X − X̂‖/‖X‖ is below `tol`. 0: never.
-    device : {None, "cpu", "cuda", "auto"}
+    device : None, "cpu", "cuda" or "auto", default=None
         None computes where X lives. "auto" takes a CUDA device if there is one.
-    max_memory : str or int, such as "600MB"
+    max_memory : None, str or int, such as "600MB", default=None
         Work on blocks of samples that, with what the work needs, take about so much memory; codes
         that would take more go to a file. Without it, arrays on disk (a NumPy memmap, an HDF5 or
         zarr array) are worked on so where they would take more than a quarter of the machine's
         memory. A list of matrices is always worked on block by block.
-    checkpoint : path or `deepnmf.checkpoint.Checkpoint`
+    checkpoint : None, path or `deepnmf.checkpoint.Checkpoint`, default=None
         Keep the fit in this file, once a minute and at its end. A fit with the same settings and
         data goes on from the file as if it had never stopped; one with others is refused.
     callback : callable or None

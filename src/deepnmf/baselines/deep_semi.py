@@ -48,13 +48,15 @@ class DeepSemiNMF(Layered):
     Parameters
     ----------
     layer_sizes : tuple of int
-    link : {"identity", "tanh", "sigmoid", "softplus"} or Link
+    link : "identity", "tanh", "sigmoid", "softplus" or Link
     start, fill : the codes that each layer starts from, as in `SemiNMF`
     pretrain_iter : int, default=500
         Sweeps per layer before all are fitted together.
     max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Reference: G. Trigeorgis et al., A deep Semi-NMF model for learning hidden representations,
+    References
+    ----------
+    G. Trigeorgis et al., A deep Semi-NMF model for learning hidden representations,
     ICML 2014.
     """
 

@@ -44,7 +44,9 @@ class GraphNMF(SingleLayer):
         A graph of your own instead, symmetric and ≥ 0.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Reference: D. Cai et al., Graph regularized nonnegative matrix factorization for data
+    References
+    ----------
+    D. Cai et al., Graph regularized nonnegative matrix factorization for data
     representation, TPAMI 2011.
     """
 

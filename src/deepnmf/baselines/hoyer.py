@@ -48,7 +48,9 @@ class HoyerNMF(SingleLayer):
     sparseness_W, sparseness_H : None or float in (0, 1)
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Reference: P. O. Hoyer, Non-negative matrix factorization with sparseness constraints, JMLR
+    References
+    ----------
+    P. O. Hoyer, Non-negative matrix factorization with sparseness constraints, JMLR
     2004; the projection as in M. Thom et al., Efficient dictionary learning with
     sparseness-enforcing projections, IJCV 2015.
     """

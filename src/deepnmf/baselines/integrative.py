@@ -45,9 +45,15 @@ class IntegrativeNMF(SeveralSets):
         What the data sets have in common; H and V_i are over that.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Attributes: as in `JointNMF`, and `specific_`, a dict of V_iᵀ, over what is shared.
+    Attributes
+    ----------
+    codes_, components_ : as in `JointNMF`
+    specific_ : dict
+        V_iᵀ, over what is shared.
 
-    Reference: Z. Yang, G. Michailidis, A non-negative matrix factorization method for detecting
+    References
+    ----------
+    Z. Yang, G. Michailidis, A non-negative matrix factorization method for detecting
     modules in heterogeneous omics multi-modal data, Bioinformatics 2016.
     """
 

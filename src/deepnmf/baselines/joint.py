@@ -172,7 +172,9 @@ class JointNMF(SeveralSets):
         λ.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    References: S. Zhang et al., Discovery of multi-dimensional modules by integrative analysis of
+    References
+    ----------
+    S. Zhang et al., Discovery of multi-dimensional modules by integrative analysis of
     cancer genomic data, Nucleic Acids Research 2012; S. Zhang et al., A novel computational
     framework for simultaneous integration of multiple types of genomic data, Bioinformatics 2011.
     """

@@ -46,7 +46,9 @@ class L0NMF(SingleLayer):
     nonzeros_H, nonzeros_W : None or int
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Reference: R. Peharz, F. Pernkopf, Sparse nonnegative matrix factorization with ℓ0-constraints,
+    References
+    ----------
+    R. Peharz, F. Pernkopf, Sparse nonnegative matrix factorization with ℓ0-constraints,
     Neurocomputing 2012.
     """
 

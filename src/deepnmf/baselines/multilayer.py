@@ -27,13 +27,15 @@ class MultilayerNMF(Layered):
     ----------
     layer_sizes : tuple of int
     theta : float in [0, 1], or one per layer, default=0.001
-    link : {"identity", "root", "tanh", "sigmoid", "softplus"} or Link
+    link : "identity", "root", "tanh", "sigmoid", "softplus" or Link
     project_codes : bool, default=False
         Return g(H_L) instead of H_L.
     start, fill, callback, random_state : as in `DeepNMF`
     max_iter, tol : per layer
 
-    Reference: H. A. Song, S.-Y. Lee, Hierarchical representation using NMF, ICONIP 2013.
+    References
+    ----------
+    H. A. Song, S.-Y. Lee, Hierarchical representation using NMF, ICONIP 2013.
     """
 
     stacks = True

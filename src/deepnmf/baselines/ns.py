@@ -38,7 +38,9 @@ class NsNMF(SingleLayer):
     loss : {"frobenius", "kullback-leibler"}
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Reference: A. Pascual-Montano et al., Nonsmooth nonnegative matrix factorization, TPAMI 2006.
+    References
+    ----------
+    A. Pascual-Montano et al., Nonsmooth nonnegative matrix factorization, TPAMI 2006.
     """
 
     stacks = True

@@ -49,7 +49,9 @@ class SemiNMF(SingleLayer):
     n_components : int
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Reference: C. Ding, T. Li, M. Jordan, Convex and semi-nonnegative matrix factorizations, TPAMI
+    References
+    ----------
+    C. Ding, T. Li, M. Jordan, Convex and semi-nonnegative matrix factorizations, TPAMI
     2010.
     """
 

@@ -33,7 +33,9 @@ class SparseNMF(SingleLayer):
         None: max(X)².
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Reference: H. Kim, H. Park, Sparse non-negative matrix factorizations via alternating
+    References
+    ----------
+    H. Kim, H. Park, Sparse non-negative matrix factorizations via alternating
     non-negativity-constrained least squares, Bioinformatics 2007.
     """
 

@@ -35,10 +35,12 @@ class UpPropagationNMF(Layered):
     Parameters
     ----------
     layer_sizes : tuple of int
-    link : {"identity", "root", "tanh", "sigmoid", "softplus"} or Link
+    link : "identity", "root", "tanh", "sigmoid", "softplus" or Link
     max_iter, tol, callback, random_state : as in `DeepNMF`
 
-    Reference: J.-H. Ahn, S. Choi, J.-H. Oh, A multiplicative up-propagation algorithm, ICML 2004.
+    References
+    ----------
+    J.-H. Ahn, S. Choi, J.-H. Oh, A multiplicative up-propagation algorithm, ICML 2004.
     """
 
     def __init__(
