@@ -10,16 +10,21 @@ ALL_CORES := env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: bench demo test test-long test-all lint types layers clean help
+.PHONY: bench demo docs test test-long test-all lint types layers clean help
 
 help:
 	@echo "make demo      fit, score and show sparse deep NMF on handwritten digits"
 	@echo "make test      lint, types, layers and the tests"
 	@echo "make test-all  the same with the long tests"
+	@echo "make docs      build the documentation: site/index.html"
 	@echo "make bench     time against other NMF libraries (BENCH_OPTIONS=--quick: digits only)"
 
 demo: $(VENV)/demo.stamp
 	$(ALL_CORES) $(BIN)/deepnmf demo -o demo
+
+docs: $(VENV)/docs.stamp
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "written  site/index.html"
 
 test: lint types layers
 	$(BIN)/pytest -n 2 -m "not long"
@@ -63,9 +68,13 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[report]'
 	@touch $@
 
+$(VENV)/docs.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@
+
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/demo.stamp
+	@touch $@ $(VENV)/demo.stamp $(VENV)/docs.stamp
 
 clean:
-	rm -rf $(VENV) $(BENCH) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
