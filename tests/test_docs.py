@@ -1,29 +1,127 @@
-"""Every Python block of the README and the docs runs as it stands."""
+"""The README, the docs and the examples run as they stand, and lead where they say."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
+import runpy
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from markdown.extensions.toc import slugify
+
+import deepnmf
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCKS = [
-    pytest.param(block, id=f"{page.name}-{number}")
-    for page in PAGES
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
-]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *DOCS]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_the_block_runs(block, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    exec(compile(block, "block", "exec"), {"__name__": "block"})
+class Run(NamedTuple):
+    """Python from a page, and the data set that it needs."""
+
+    code: list[str]
+    data: str | None = None
 
 
-def test_pictures_and_links_are_there():
+def data_of(code: str) -> str | None:
+    found = re.search(r"\bload_(pie|orl|reuters)\(", code)
+    return found and found.group(1)
+
+
+def runs() -> list:
+    """The blocks of a page one after the other, as a reader would run them. A block that needs a
+    data set, or that follows the line `<!-- long -->`, stands by itself."""
+    found = []
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+        together = []
+        blocks = re.findall(r"(<!-- long -->\n)?```python\n(.*?)```", page.read_text(), re.S)
+        for number, (long, code) in enumerate(blocks, 1):
+            data = data_of(code)
+            if long or data:
+                marks = [pytest.mark.long] if long else []
+                name = f"{page.name}-{number}"
+                found.append(pytest.param(Run([code], data), id=name, marks=marks))
+            else:
+                together.append(code)
+        if together:
+            found.append(pytest.param(Run(together), id=page.name))
+    return found
+
+
+@pytest.mark.parametrize("run", runs())
+def test_the_blocks_run(run, tmp_path, monkeypatch, data_file):
+    if run.data:
+        data_file(run.data)
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for number, code in enumerate(run.code, 1):
+        exec(compile(code, f"block {number}", "exec", dont_inherit=True), names)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_the_example_runs(example, tmp_path, monkeypatch, data_file):
+    code = example.read_text()
+    assert len(code.splitlines()) < 40
+    if data_of(code):
+        data_file(data_of(code))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    runpy.run_path(str(example), run_name="__main__")
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", without_code(page), re.M)
+    return {slugify(heading.replace("`", ""), "-") for heading in headings}
+
+
+def without_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_and_pictures_are_there(page):
+    for link in re.findall(r"\]\(([^)]+)\)", without_code(page)):
+        if link.startswith("http"):
+            continue
+        target, _, anchor = link.partition("#")
+        there = page.parent / target if target else page
+        assert there.exists(), link
+        assert not anchor or anchor in anchors(there), link
+
+
+def public_names() -> list[str]:
+    found = [name for name in deepnmf.__all__ if not name.startswith("__")]
+    found = [f"deepnmf.{name}" for name in found]
+    for module in ("baselines", "data", "evaluation", "report"):
+        names = importlib.import_module(f"deepnmf.{module}").__all__
+        found += [f"deepnmf.{module}.{name}" for name in names]
+    plots = importlib.import_module("deepnmf.report.plots")
+    found += [
+        f"deepnmf.report.plots.{name}"
+        for name, function in inspect.getmembers(plots, inspect.isfunction)
+        if function.__module__ == plots.__name__ and not name.startswith("_")
+    ]
+    hierarchy = ("explain", "summaries", "Tree", "Node", "Distinct", "LayerSummary")
+    found += [f"deepnmf.hierarchy.{name}" for name in hierarchy]
+    return [*found, "deepnmf.checkpoint.Checkpoint"]
+
+
+def test_every_public_name_is_in_the_reference_and_there():
+    listed = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.M)
+    assert set(public_names()) <= set(listed)
+    for path in listed:
+        module, _, name = path.rpartition(".")
+        assert inspect.getdoc(getattr(importlib.import_module(module), name)), path
+
+
+def test_every_model_is_in_the_page_that_helps_to_choose():
+    from deepnmf.registry import MODELS
+
+    text = (ROOT / "docs" / "choosing.md").read_text()
+    for name, model in MODELS.items():
+        assert f"| `{name}` | `{model.make.__name__}` |" in text
