@@ -23,7 +23,7 @@ demo: $(VENV)/demo.stamp
 	$(ALL_CORES) $(BIN)/deepnmf demo -o demo
 
 docs: $(VENV)/docs.stamp
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "written  site/index.html"
 
 test: lint types layers
