@@ -306,3 +306,18 @@ def test_single_layer_models_reach_scikit_learns_level(preset, digits):
         on = NMF(8, init="custom", max_iter=2000, tol=1e-7)
         on.fit_transform(digits, W=np.ascontiguousarray(Z), H=model.components_.copy())
         assert on.reconstruction_err_**2 >= 0.995 * model.reconstruction_err_**2
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: deepnmf.sdnmf_l(4, lam=0.1), "sdnmf_l has no lam: sdnmf_r, sdnmf_rl1"),
+        (lambda: deepnmf.dnmf(4, mu=0.1), "dnmf has no mu: sdnmf_l"),
+        (lambda: deepnmf.sdnmf_r(4, penalty_H=None), "penalty_H is what makes this preset"),
+        (lambda: deepnmf.nenmf(4, max_iters=3), "Did you mean 'max_iter'"),
+        (lambda: deepnmf.dnmf(4, colour=3), "has no option 'colour'. It takes link, project_codes"),
+    ],
+)
+def test_a_wrong_option_of_a_preset_is_named(make, words):
+    with pytest.raises(TypeError, match=words):
+        make()

@@ -97,3 +97,9 @@ def test_what_cannot_be_learned_by_batches_is_refused(digits):
     model.partial_fit(digits)
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(digits[:, :-1])
+
+
+def test_a_small_first_batch_is_warned_of(digits):
+    with pytest.warns(UserWarning, match="5 samples for 12 parts"):
+        model = deepnmf.dnmf((12, 6), **QUICK).partial_fit(digits[:5])
+    assert model.status_.startswith("learned from 1 batch:")

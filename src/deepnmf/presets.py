@@ -8,6 +8,8 @@ Each is a function that composes parts and returns a `DeepNMF`; what they take b
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -23,35 +25,33 @@ Strength = float | Sequence[float]
 
 def dnmf(layer_sizes: Sizes = (64, 16), **settings: Any) -> DeepNMF:
     """DNMF: no penalty at all."""
-    return DeepNMF(layer_sizes, **settings)
+    return _model("dnmf", layer_sizes, {}, settings)
 
 
 def sdnmf_l(layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, **settings: Any) -> DeepNMF:
     """SDNMF/L: sparse parts. ½ μ_l Σ_j (Σ_i W_ij)² on the weights of every layer."""
-    return DeepNMF(layer_sizes, penalty_W=_each(SquaredL1, mu), **settings)
+    return _model("sdnmf_l", layer_sizes, {"penalty_W": _each(SquaredL1, mu)}, settings)
 
 
 def sdnmf_r(layer_sizes: Sizes = (64, 16), *, lam: Strength = 1e-3, **settings: Any) -> DeepNMF:
     """SDNMF/R: sparse codes. ½ λ_l Σ_j (Σ_i H_ij)² on the codes of every layer."""
-    return DeepNMF(layer_sizes, penalty_H=_each(SquaredL1, lam), **settings)
+    return _model("sdnmf_r", layer_sizes, {"penalty_H": _each(SquaredL1, lam)}, settings)
 
 
 def sdnmf_rl1(
     layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, lam: Strength = 1e-3, **settings: Any
 ) -> DeepNMF:
     """SDNMF/RL1: sparse parts, and sparse codes in the last layer."""
-    return DeepNMF(
-        layer_sizes, penalty_W=_each(SquaredL1, mu), penalty_H=_top(SquaredL1, lam), **settings
-    )
+    parts = {"penalty_W": _each(SquaredL1, mu), "penalty_H": _top(SquaredL1, lam)}
+    return _model("sdnmf_rl1", layer_sizes, parts, settings)
 
 
 def sdnmf_rl2(
     layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, lam: Strength = 1e-3, **settings: Any
 ) -> DeepNMF:
     """SDNMF/RL2: sparse parts, and small, smooth codes in the last layer (½ λ_L ‖H_L‖²)."""
-    return DeepNMF(
-        layer_sizes, penalty_W=_each(SquaredL1, mu), penalty_H=_top(Ridge, lam), **settings
-    )
+    parts = {"penalty_W": _each(SquaredL1, mu), "penalty_H": _top(Ridge, lam)}
+    return _model("sdnmf_rl2", layer_sizes, parts, settings)
 
 
 def nenmf(
@@ -65,7 +65,8 @@ def nenmf(
         "start": "random",
         "solver": Nesterov(max_steps=1000, min_steps=10, tol=1e-3, sharpen=True, joint=True),
     }
-    return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **_with_own(parts, settings))
+    limits = {"max_iter": max_iter, "tol": tol}
+    return _model("nenmf", layer_sizes, limits, _with_own(parts, settings))
 
 
 def pgnmf(
@@ -77,7 +78,8 @@ def pgnmf(
         "start": "random",
         "solver": ProjectedGradient(max_steps=1000, joint=True),
     }
-    return DeepNMF(layer_sizes, max_iter=max_iter, tol=tol, **_with_own(parts, settings))
+    limits = {"max_iter": max_iter, "tol": tol}
+    return _model("pgnmf", layer_sizes, limits, _with_own(parts, settings))
 
 
 MODELS: dict[str, Callable[..., DeepNMF]] = {
@@ -90,6 +92,31 @@ MODELS: dict[str, Callable[..., DeepNMF]] = {
     "pgnmf": pgnmf,
 }
 """The names that the command line knows."""
+
+
+def _model(
+    name: str, layer_sizes: Sizes, parts: dict[str, Any], settings: dict[str, Any]
+) -> DeepNMF:
+    """A `DeepNMF` of a preset's parts and what the user set besides."""
+    options = [*inspect.signature(DeepNMF).parameters][1:]
+    for option in settings:
+        if option in parts:
+            raise TypeError(
+                f"{name}: {option} is what makes this preset. For one of your own use "
+                f"DeepNMF({option}=…)."
+            )
+        if option in ("mu", "lam"):
+            others = (
+                "sdnmf_l, sdnmf_rl1 and sdnmf_rl2"
+                if option == "mu"
+                else ("sdnmf_r, sdnmf_rl1 and sdnmf_rl2")
+            )
+            raise TypeError(f"{name} has no {option}: {others} have it.")
+        if option not in options:
+            near = difflib.get_close_matches(option, options, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" It takes {', '.join(options)}."
+            raise TypeError(f"{name} has no option {option!r}.{hint}")
+    return DeepNMF(layer_sizes, **parts, **settings)
 
 
 def _with_own(parts: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

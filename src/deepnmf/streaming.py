@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from deepnmf.advice import warn
 from deepnmf.cluster import is_dask
 from deepnmf.core.arrays import to_device
 from deepnmf.core.online import Stream, absorb, begin
@@ -31,6 +32,12 @@ def learn_batch(model: DeepNMF, X: Any, forget: float) -> None:
         if known:
             stream = Stream(tuple(to_device(W, data) for W in model.weights_))
         else:
+            if X.shape[0] < max(plan.sizes):
+                warn(
+                    f"partial_fit: the first batch has {X.shape[0]} samples for {max(plan.sizes)} "
+                    "parts, which begin at random then. Give it more samples.",
+                    UserWarning,
+                )
             stream = begin(data, plan, [model._generator()])
     stream, record = absorb(data, plan, stream, past)
     record["seconds"] = time.perf_counter() - began
@@ -42,7 +49,8 @@ def learn_batch(model: DeepNMF, X: Any, forget: float) -> None:
     model.history_.append(record)
     model.reconstruction_err_ = max(2 * (record["objective"] - record["penalty"]), 0.0) ** 0.5
     model.n_iter_ = stream.batches
-    model.status_ = f"learned from {stream.batches} batches: give the next one to partial_fit."
+    batches = "1 batch" if stream.batches == 1 else f"{stream.batches} batches"
+    model.status_ = f"learned from {batches}: give the next one to partial_fit."
 
 
 def _checked(model: DeepNMF, X: Any, plan: Plan, forget: float) -> float:

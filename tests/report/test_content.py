@@ -17,6 +17,7 @@ from deepnmf.decoding import parts
 from deepnmf.hierarchy import distinctions, explain, summaries
 from deepnmf.report import write_report
 from deepnmf.report.content import content
+from deepnmf.report.plots import class_hierarchy
 from tests.report.pages import blank, columns, numbers, record_of
 
 FEW = {"max_iter": 5, "pretrain_iter": 5, "random_state": 0}
@@ -254,3 +255,17 @@ def test_wrong_use_of_the_command(call, low_rank, tmp_path):
         assert (found, err.count("\n")) == (code, 1), err
         assert words in err
     assert not page.exists()
+
+
+def test_samples_alone_and_frames_are_taken(tmp_path):
+    """Without a `Dataset`: an array, or a frame whose columns are the names of features."""
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).random((30, 4))
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = DeepNMF((3, 2), max_iter=3, pretrain_iter=3, random_state=0).fit(frame)
+    text = write_report(model, frame, tmp_path / "frame.html").read_text()
+    assert '"a","b","c","d"' in text
+    model = DeepNMF((3, 2), max_iter=3, pretrain_iter=3, random_state=0).fit(X)
+    assert write_report(model, X, tmp_path / "array.html").stat().st_size > 10_000
+    figure = class_hierarchy(model.fit(frame), frame, np.arange(30) % 2, 1)
+    figure.savefig(tmp_path / "frame.png")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -24,7 +25,7 @@ SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", 
 
 def write_report(
     model: Any,
-    data: Dataset,
+    data: Any,
     path: str | Path,
     notes: Mapping[str, Any] | None = None,
     scores: Sequence[Mapping[str, Any]] | None = None,
@@ -32,11 +33,16 @@ def write_report(
     """Write the page of a fitted model and samples: an overview, the parts of every layer, and what
     classes, samples and parts are made of.
 
-    `data.X` is as the model sees it (scaled, in its order of features). `notes`: "model", its name,
+    `data` is a `Dataset`, or the samples alone, as the model sees them (scaled, in its order of
+    features). `notes`: "model", its name,
     and "normalize", how samples were scaled. `scores`: rows for the table of scores; without them,
     K-means on the codes is scored where there are labels.
     """
     path = Path(path)
+    if not isinstance(data, Dataset):
+        names = getattr(data, "columns", None)
+        names = None if names is None else np.asarray(names, dtype=object)
+        data = Dataset(data if names is None else data.to_numpy(), feature_names=names)
     write_atomically(path, page(content(model, data, notes or {}, scores)).encode("utf-8"))
     return path
 

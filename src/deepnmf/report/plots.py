@@ -146,6 +146,8 @@ def class_hierarchy(
         order="weight",
     )  # fmt: skip
     mine = np.flatnonzero(y == label)
+    names = getattr(X, "columns", None)
+    rows = X if names is None else X.to_numpy()
     depth = len(model.weights_)
     figure = Figure(figsize=(9.0, 2.6 + 2.0 * depth), facecolor=PAPER)
     grid = figure.add_gridspec(
@@ -157,9 +159,13 @@ def class_hierarchy(
     inner = first[0].subgridspec(2, -(-len(shown) // 2), wspace=0.06, hspace=0.06)
     for place, row in enumerate(shown):
         axes = figure.add_subplot(inner[place // inner.ncols, place % inner.ncols])
-        _draw(axes, _dense(X[row]), image_shape, None)
+        _draw(axes, _dense(rows[row]), image_shape, None)
     heat = figure.add_subplot(first[1])
-    image = heat.imshow(codes_of(model, X[mine]).T, aspect="auto", cmap="magma")
+    image = heat.imshow(
+        codes_of(model, X.iloc[mine] if names is not None else rows[mine]).T,
+        aspect="auto",
+        cmap="magma",
+    )
     heat.set_title(f"codes of the {len(mine)} samples of class {label}", fontsize=9)
     heat.set_ylabel(f"part of layer {depth}", fontsize=8)
     heat.set_xlabel("sample", fontsize=8, labelpad=1)
