@@ -24,8 +24,10 @@ from deepnmf.inputs import canonical, check_entries
 
 BRANCHES = 8
 """Partial sums that are added up at a time."""
-ATTEMPTS = 3
+ATTEMPTS = 5
 """Times that a pass is tried; between them workers may have come and gone."""
+PATIENCE = 2
+"""Seconds after which one looks whether the workers are still there."""
 
 HELD: dict[str, dict[int, Any]] = {}
 """On a worker: blocks by the name of their array and their number."""
@@ -152,6 +154,19 @@ class Data(Node):
 
 
 @dataclass(eq=False)
+class Value(Node):
+    """What a task was given besides."""
+
+    def make(self, index: int, known: dict[Any, Any]) -> Any:
+        del index
+        return known["value"]
+
+
+class WorkerLost(Exception):
+    """A worker that had blocks is gone."""
+
+
+@dataclass(eq=False)
 class Held(Node):
     """Blocks that workers keep, and how a worker that has none makes it."""
 
@@ -182,11 +197,13 @@ class Found:
     sums: list[Any]
     dtypes: list[Any]
     gathered: dict[int, list[Any]]
+    homes: dict[int, str]
+    """Where each block was worked on, and so what it left is held."""
 
 
-def work(task: Pass, index: int, data: Any) -> Found:
+def work(task: Pass, index: int, data: Any, value: Any) -> Found:
     """One block of a pass."""
-    known: dict[Any, Any] = {"data": data}
+    known: dict[Any, Any] = {"data": data, "value": value}
     for name in task.drop:
         HELD.pop(name, None)
     values = [(name, node.value(index, known)) for name, node in task.store]
@@ -194,23 +211,21 @@ def work(task: Pass, index: int, data: Any) -> Found:
     gathered = [node.value(index, known) for node in task.gather]
     for name, value in values:
         HELD.setdefault(name, {})[index] = value
-    return Found(sums, [part.dtype for part in sums], {index: gathered})
+    from distributed import get_worker
 
-
-def hold(name: str, index: int, value: Any, data: Any) -> None:
-    """Keep a block where the block of X is, which comes along to say where that is."""
-    del data
-    HELD.setdefault(name, {})[index] = value
+    home = get_worker().address  # type: ignore[no-untyped-call]
+    return Found(sums, [part.dtype for part in sums], {index: gathered}, {index: home})
 
 
 def together(parts: list[Found]) -> Found:
     """Several as one: sums added up in double precision."""
+    homes = {index: home for part in parts for index, home in part.homes.items()}
     sums = [
         sum(np.asarray(one, np.float64 if one.dtype == np.float32 else one.dtype) for one in each)
         for each in zip(*(part.sums for part in parts), strict=True)
     ]
     gathered = {index: row for part in parts for index, row in part.gathered.items()}
-    return Found(sums, parts[0].dtypes, gathered)
+    return Found(sums, parts[0].dtypes, gathered, homes)
 
 
 @dataclass(frozen=True)
@@ -222,12 +237,13 @@ class DaskLayout(Layout):
     """A future for every block of X."""
     dropped: list[str] = field(default_factory=list)
     """Names of what nobody needs any more."""
+    homes: dict[int, str] = field(default_factory=dict)
+    """The worker that holds the codes of each block. A task goes there and nowhere else: elsewhere
+    they would be made anew, and be other ones."""
 
     def each(self, node: Node) -> Iterator[Any]:
-        task = self._sent(Pass([], [], [node], []))
         for index in range(len(self.widths)):
-            found = self._submit(work, index, self._homes(), task=task)
-            yield found.result().gathered[index][0]
+            yield self._tried(Pass([], [], [node], []), [index])[1][0][0]
 
     def put(self, blocks: Iterable[Array], rows: int, dtype: Any) -> Blocked:
         return Blocked(self.keep(blocks), self, rows, dtype)
@@ -235,8 +251,9 @@ class DaskLayout(Layout):
     def keep(self, values: Iterable[Any]) -> Node:
         held = Held(uuid.uuid4().hex, None)
         for index, value in enumerate(values):
-            there = self.client.scatter([value])[0]
-            self._submit(hold, index, self._homes(), name=held.name, value=there).result()
+            [there] = self.client.scatter([value])
+            given = Pass([(held.name, Value())], [], [], [])
+            self._tried(given, [index], value=there)
         weakref.finalize(held, self.dropped.append, held.name)
         return held
 
@@ -270,46 +287,57 @@ class DaskLayout(Layout):
             [list(row) for row in zip(*gathered, strict=True)] if gather else [],
         )
 
-    def _tried(self, task: Pass) -> tuple[list[Any], list[list[Any]]]:
+    def _tried(
+        self, task: Pass, blocks: Sequence[int] | None = None, value: Any = None
+    ) -> tuple[list[Any], list[list[Any]]]:
+        """Sums, and by block what is gathered, of a pass over these blocks (all unless given)."""
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
+        blocks = range(len(self.data)) if blocks is None else blocks
         for attempt in range(ATTEMPTS):
             try:
-                return self._run(task)
-            except (CancelledError, KilledWorker, CommClosedError, TimeoutError):
+                return self._run(task, blocks, value)
+            except (CancelledError, KilledWorker, CommClosedError, TimeoutError, WorkerLost):
                 if attempt == ATTEMPTS - 1:
                     raise
         raise AssertionError
 
-    def _sent(self, task: Pass) -> Any:
-        """A task, not scattered data: what a dead worker had of it can be made again."""
+    def _run(
+        self, task: Pass, blocks: Sequence[int], value: Any
+    ) -> tuple[list[Any], list[list[Any]]]:
         import cloudpickle  # type: ignore[import-untyped]  # comes with Dask
 
-        return self.client.submit(pickle.loads, cloudpickle.dumps(task), pure=False)
-
-    def _homes(self) -> Any:
-        """Which workers have which block of X."""
-        return self.client.who_has(list(self.data))
-
-    def _submit(self, function: Any, index: int, homes: Any, **given: Any) -> Any:
-        """A task where that block of X is."""
-        block = self.data[index]
-        workers = list(homes.get(block.key, ()))
-        place = {"workers": workers, "allow_other_workers": True} if workers else {}
-        return self.client.submit(
-            function, index=index, data=block, pure=False, retries=2, **place, **given
-        )
-
-    def _run(self, task: Pass) -> tuple[list[Any], list[list[Any]]]:
-        client, shared, homes = self.client, self._sent(task), self._homes()
-        done = [self._submit(work, index, homes, task=shared) for index in range(len(self.data))]
+        client = self.client
+        # A task, not scattered data: what a dead worker had of it can be made again.
+        shared = client.submit(pickle.loads, cloudpickle.dumps(task), pure=False)
+        alive = set(client.nthreads())
+        homes = [self.homes.get(index) for index in blocks]
+        used = {home for home in homes if home is not None and home in alive}
+        done = []
+        for index, home in zip(blocks, homes, strict=True):
+            place = {"workers": [home]} if home in alive else {}
+            given = (shared, index, self.data[index], value)
+            done.append(client.submit(work, *given, pure=False, retries=2, **place))
         while len(done) > 1:
             done = [
                 client.submit(together, done[low : low + BRANCHES], pure=False)
                 for low in range(0, len(done), BRANCHES)
             ]
-        found: Found = done[0].result()
+        found: Found = self._result(done[0], used)
+        self.homes.update(found.homes)
         pairs = zip(found.sums, found.dtypes, strict=True)
         sums = [np.asarray(value).astype(dtype) for value, dtype in pairs]
-        return sums, [found.gathered[index] for index in range(len(self.data))]
+        return sums, [found.gathered[index] for index in blocks]
+
+    def _result(self, future: Any, used: set[str]) -> Any:
+        """The result, unless one of the workers that it needs is gone: it would never come."""
+        from distributed import TimeoutError as TooLong
+
+        while True:
+            try:
+                return future.result(timeout=PATIENCE)
+            except (TooLong, TimeoutError):
+                if not used <= set(self.client.nthreads()):
+                    future.cancel()
+                    raise WorkerLost from None

@@ -50,7 +50,7 @@ def cluster(where: str) -> Iterator[Any]:
             "address, or use --dask local:2."
         ) from None
     with client:
-        if not client.scheduler_info()["workers"]:
+        if not client.nthreads():  # type: ignore[no-untyped-call]
             raise ConnectionError(
                 f"--dask {where}: the scheduler has no workers. Start some (`dask worker {where}`)."
             )
@@ -70,7 +70,7 @@ def on_cluster(X: Any, path: str, client: Any) -> Any:
 
     if isinstance(X, Prepared):
         X = OfFile(str(Path(path).absolute()), X.shape, X.dtype, X.unit_norm)
-    workers = len(client.scheduler_info()["workers"])
+    workers = len(client.nthreads())
     n, m = X.shape
     width = min(-(-n // (2 * workers)), int(CHUNK / (m * X.dtype.itemsize)))
     chunks = (max(1, width), m)
