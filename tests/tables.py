@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
 
 import deepnmf
 from deepnmf import DeepNMF
@@ -36,3 +39,15 @@ SINGLE: list[Callable[..., DeepNMF]] = [deepnmf.nenmf, deepnmf.pgnmf]
 def named(part: object) -> str:
     """A readable test id."""
     return getattr(part, "__name__", None) or repr(part)
+
+
+def long(parts: Iterable[Any], *slow: str) -> list[Any]:
+    """Parts for a table, of which those with these names are left to the long tests."""
+    return [
+        pytest.param(part, marks=pytest.mark.long) if _name(part) in slow else part
+        for part in parts
+    ]
+
+
+def _name(part: object) -> str:
+    return part if isinstance(part, str) else getattr(part, "__name__", type(part).__name__)

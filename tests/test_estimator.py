@@ -19,7 +19,7 @@ from deepnmf import DeepNMF
 from deepnmf.core.penalties import Ridge, SquaredL1
 from deepnmf.core.solvers import ProjectedGradient
 from deepnmf.core.starts import Given
-from tests.tables import DEEP, SINGLE, named
+from tests.tables import DEEP, SINGLE, long, named
 
 QUICK = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
 
@@ -30,7 +30,7 @@ def X(low_rank):
     return low_rank.T.copy()
 
 
-@pytest.mark.parametrize("model", [DeepNMF, *DEEP, *SINGLE], ids=named)
+@pytest.mark.parametrize("model", long([DeepNMF, *DEEP, *SINGLE], "pgnmf"), ids=named)
 @pytest.mark.parametrize(
     "settings",
     [{"max_iter": 10, "pretrain_iter": 10}, pytest.param({}, marks=pytest.mark.long)],
@@ -269,6 +269,7 @@ def test_strengths_per_layer(X):
         deepnmf.sdnmf_l((8, 5), mu=(1, 2, 3)).fit(X)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", SINGLE, ids=named)
 def test_single_layer_models_reach_scikit_learns_level(preset, digits):
     """From the same start, run long; where starts lead to several minima, the best of them."""

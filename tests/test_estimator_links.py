@@ -91,6 +91,7 @@ def test_sparse_data_through_a_link_without_densifying(link, X, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.* units are dead")
+@pytest.mark.long
 def test_scikit_learns_own_checks_through_a_link():
     model = deepnmf.sdnmf_l(link="root", max_iter=10, pretrain_iter=10)
     results = check_estimator(model, on_skip=None, on_fail="raise")

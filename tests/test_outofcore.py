@@ -214,3 +214,30 @@ def test_memory_is_bounded(link, tmp_path):
     # Of 102 MB of data and 26 MB of codes, several times.
     assert grown["40MB"] < 60
     assert grown["none"] > 200
+
+
+REUTERS = """
+import re, sys
+from pathlib import Path
+import numpy as np
+import deepnmf
+from deepnmf.data import load_reuters
+from sklearn.feature_extraction.text import TfidfTransformer
+
+X = TfidfTransformer().fit_transform(load_reuters().X).astype(np.float32)
+deepnmf.sdnmf_l((100, 20), link=sys.argv[1], max_iter=5, pretrain_iter=10, random_state=0).fit(X)
+print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to measure memory")
+@pytest.mark.parametrize("link", ["identity", "root"])
+def test_reuters_takes_less_than_400_mb(link, data_file):
+    """All of the process: interpreter, libraries and the fit."""
+    data_file("reuters")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", REUTERS, link], capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert int(done.stdout) * 1024 < 400e6

@@ -19,7 +19,7 @@ def batches(X, size):
 @pytest.mark.parametrize(
     ("preset", "link"),
     [(preset, link) for preset in DEEP for link in LINKS[:2]]
-    + [(deepnmf.sdnmf_l, link) for link in LINKS[2:]],
+    + [pytest.param(deepnmf.sdnmf_l, link, marks=pytest.mark.long) for link in LINKS[2:]],
     ids=named,
 )
 def test_a_stream_comes_near_the_fit(preset, link, digits):

@@ -18,7 +18,7 @@ from deepnmf.core.subproblems import codes_problem, weights_problem
 from deepnmf.core.training import train
 from tests.core.test_subproblems import SHAPES, problems
 from tests.core.test_training import plan, rng_list
-from tests.tables import DEEP, PENALTIES, named
+from tests.tables import DEEP, PENALTIES, long, named
 
 
 def gram(rng, size, rows=None):
@@ -125,7 +125,7 @@ def test_threads_do_not_change_a_result(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("first", [Coordinate(), Nesterov()], ids=named)
-@pytest.mark.parametrize("model", DEEP, ids=named)
+@pytest.mark.parametrize("model", long(DEEP, "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2"), ids=named)
 def test_coordinate_and_nesterov_agree_on_where_the_end_is(model, first, low_rank):
     """From where one has come to its end, the other finds next to nothing to gain. (From the same
     start they may end in different minima.)"""

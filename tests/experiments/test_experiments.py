@@ -18,6 +18,7 @@ from deepnmf.experiments.measures import stability
 from deepnmf.experiments.rate import METHODS, gaps, orders, plot
 from deepnmf.experiments.rows import COLUMNS, MEASURES, read
 from deepnmf.experiments.runner import run, splits
+from tests.tables import long
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TABLE = {
@@ -47,7 +48,7 @@ def available(name):
         pytest.skip(str(missing))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", long(NAMES, "fig1"))
 def test_the_small_version_runs(name, tmp_path):
     experiment = load(name)
     dataset = available(experiment.data)
