@@ -282,15 +282,27 @@ def _there_and_back(X: Array, basis: Array) -> Array:
 
 
 def _subspace_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
-    """Randomized subspace iteration (Halko, Martinsson and Tropp), orthonormal at every step."""
-    size = min(k + EXTRA, *X.shape[-2:])
-    basis = _noise(X.shape[-1], size, X)
+    """Randomized subspace iteration (Halko, Martinsson and Tropp) on the shorter side, orthonormal
+    at every step: what is as long as the longer side is there once."""
+    m, n = X.shape[-2:]
+    size = min(k + EXTRA, m, n)
+    on_samples = n <= m
+    basis = orthonormal(_noise(min(m, n), size, X))
     for _ in range(ITERATIONS + 1):
-        basis = orthonormal(product_transposed(X, basis.mT))
-        basis = orthonormal(transposed_product(basis, X).mT)
-    basis = orthonormal(product_transposed(X, basis.mT))
-    U, sigma, Vt = namespace(basis).linalg.svd(transposed_product(basis, X), full_matrices=False)
-    return basis @ U, sigma, Vt
+        if on_samples:
+            basis = orthonormal(transposed_product(product_transposed(X, basis.mT), X).mT)
+        else:
+            basis = orthonormal(product_transposed(X, transposed_product(basis, X)))
+    found = product_transposed(X, basis.mT) if on_samples else transposed_product(basis, X).mT
+    double = to_double(found)
+    squares, vectors = eigh(double.mT @ double)
+    del double
+    xp = namespace(found)
+    vectors = xp.astype(in_order(xp.flip(vectors, axis=-1)), found.dtype, copy=False)
+    sigma = xp.sqrt(positive(xp.astype(xp.flip(squares, axis=-1), found.dtype, copy=False)))
+    long = (found @ vectors) / _nonzero(sigma)[..., None, :]
+    short = basis @ vectors
+    return (long, sigma, short.mT) if on_samples else (short, sigma, long.mT)
 
 
 def _noise(rows: int, columns: int, like: Array) -> Array:
