@@ -89,7 +89,12 @@ def _held():
 
 
 @pytest.mark.parametrize(
-    ("link", "stage"), [("identity", "pretrain"), ("root", "pretrain"), ("root", "finetune")]
+    ("link", "stage"),
+    [
+        ("identity", "pretrain"),
+        pytest.param("root", "pretrain", marks=pytest.mark.long),
+        ("root", "finetune"),
+    ],
 )
 def test_a_worker_that_is_killed_costs_time_and_not_the_fit(link, stage, X):
     settings = {"link": link, "max_iter": 20, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
@@ -158,7 +163,7 @@ def test_a_fitted_model_wants_its_features(X):
         model.transform(da.from_array(X[:, :20], chunks=(60, 20)))
 
 
-@pytest.mark.parametrize("link", ["identity", "root"])
+@pytest.mark.parametrize("link", ["identity", pytest.param("root", marks=pytest.mark.long)])
 def test_a_fit_that_was_broken_off_goes_on(link, X, client, tmp_path):
     """In the first layer, in the second, and in fine-tuning."""
     del client

@@ -195,7 +195,7 @@ print((peak() - before) / 1000)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to measure memory")
-@pytest.mark.parametrize("link", ["identity", "root"])
+@pytest.mark.parametrize("link", ["identity", pytest.param("root", marks=pytest.mark.long)])
 def test_memory_is_bounded(link, tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "X.npy"

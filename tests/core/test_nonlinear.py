@@ -21,7 +21,7 @@ from deepnmf.core.solvers.line_search import Variable, step
 from deepnmf.core.starts import Given
 from deepnmf.core.training import decode, encode, train
 from tests.core.test_training import objective, plan, rng_list, stages
-from tests.tables import DEEP, NONLINEAR, named
+from tests.tables import DEEP, NONLINEAR, long, named
 
 DEPTHS = [(8, 5), (10, 8, 5)]
 
@@ -108,7 +108,7 @@ def test_single_precision(link, scaling, low_rank, library):
         assert values[-1] == pytest.approx(double, rel=5e-3)
 
 
-@pytest.mark.parametrize("model", DEEP, ids=named)
+@pytest.mark.parametrize("model", long(DEEP, "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2"), ids=named)
 def test_the_kkt_residual_falls(model, low_rank):
     settings = plan(model, (8, 5), link="root", scaling="fixed", max_iter=3000, tol=0)
     start = []

@@ -5,7 +5,7 @@ import pytest
 
 from deepnmf.core.solvers import Coordinate, Nesterov, ProjectedGradient
 from tests.core.test_subproblems import SHAPES, placed, problems
-from tests.tables import PENALTIES, SOLVERS, named
+from tests.tables import PENALTIES, SOLVERS, long, named
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -25,7 +25,7 @@ def test_an_update_never_raises_the_objective(solver, penalty, shape, place, dty
         assert after <= before + 1e-12 * abs(before) + rounding * abs(before)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", long(SHAPES, "first unit columns"))
 @pytest.mark.parametrize("penalty", PENALTIES, ids=named)
 def test_solvers_meet(penalty, shape, place, dtype, rng, library):
     problem = placed(problems(penalty, rng)[shape], place)

@@ -16,7 +16,7 @@ from deepnmf.core.links import Identity
 from deepnmf.core.penalties import SquaredL1, TopLayer
 from deepnmf.core.training import Plan, basis_of, decode, encode, train
 from deepnmf.settings import plan_of
-from tests.tables import DEEP, SOLVERS, named
+from tests.tables import DEEP, SOLVERS, long, named
 
 DEPTHS = [(6,), (10, 6), (14, 10, 6)]
 
@@ -110,7 +110,7 @@ def test_the_kkt_residual_falls(model, sizes, scaling, low_rank):
     assert train(low_rank, settings, rng_list(0), reached).reason == "callback"
 
 
-@pytest.mark.parametrize("model", DEEP, ids=named)
+@pytest.mark.parametrize("model", long(DEEP, "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2"), ids=named)
 def test_the_kkt_residual_falls_everywhere(model, low_rank, place):
     settings = plan(model, (10, 6), scaling="fixed", max_iter=1000, pretrain_iter=0, tol=0)
     history = train(place(low_rank), settings, rng_list(0)).history
