@@ -57,7 +57,7 @@ def on_cluster(X: Any, whom: str, features: int | None) -> Blocked:
     else:
         from distributed import wait
 
-        futures = client.compute(list(X.to_delayed().ravel()))
+        futures = _loaded(client, list(X.to_delayed().ravel()))
         wait(futures)  # type: ignore[no-untyped-call]
         layout = DaskLayout(widths, client=client, data=futures)
         array = Blocked(Data(dtype), layout, m, dtype)
@@ -70,6 +70,21 @@ def on_cluster(X: Any, whom: str, features: int | None) -> Blocked:
                 f"chunk {number} (samples {start} to {end}; rows count from {start}): {problem}"
             )
     return array
+
+
+def _loaded(client: Any, chunks: list[Any]) -> list[Any]:
+    """A future for every chunk, as many on every thread of the cluster: there they stay."""
+    places = [
+        worker for worker, threads in sorted(client.nthreads().items()) for _ in range(threads)
+    ]
+    if not places:
+        return list(client.compute(chunks))
+    return [
+        client.compute(
+            chunk, workers=[places[index * len(places) // len(chunks)]], allow_other_workers=True
+        )
+        for index, chunk in enumerate(chunks)
+    ]
 
 
 def transformed(model: Any, X: Any, layer: int) -> Any:
