@@ -115,7 +115,8 @@ def test_a_worker_that_is_killed_costs_time_and_not_the_fit(link, stage, X):
         model = deepnmf.dnmf((4, 2), callback=kill, **settings).fit(D)
         assert not victims
     end, found = (one.history_[-1]["objective"] for one in (undisturbed, model))
-    assert found == pytest.approx(end, rel=1e-3)
+    # Through a link the codes of a sample have several minima: those made anew may be others.
+    assert found == pytest.approx(end, rel=1e-3 if link == "identity" else 1e-2)
 
 
 def test_a_worker_killed_in_the_middle_of_a_sweep(X):
