@@ -11,7 +11,6 @@ import scipy.sparse
 
 import deepnmf
 from deepnmf.checkpoint import Checkpoint
-from deepnmf.core.starts import Given
 from tests.laws import ends_as_in_one_piece
 from tests.tables import DEEP
 
@@ -92,16 +91,13 @@ def _held():
     ("link", "stage"),
     [
         ("identity", "pretrain"),
+        pytest.param("identity", "finetune", marks=pytest.mark.long),
         pytest.param("root", "pretrain", marks=pytest.mark.long),
         ("root", "finetune"),
     ],
 )
 def test_a_worker_that_is_killed_costs_time_and_not_the_fit(link, stage, X):
-    settings = {"link": link, "max_iter": 20, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
-    if stage == "finetune":
-        # Far along: early on, codes made anew are better ones, and the fit is then ahead for long.
-        warm = deepnmf.dnmf((4, 2), **{**settings, "max_iter": 1000}).fit(X)
-        settings["start"] = Given(warm.weights_)
+    settings = {"link": link, "max_iter": 40, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
     undisturbed = deepnmf.dnmf((4, 2), **settings).fit(X)
     with cluster_of(2) as cluster, distributed.Client(cluster) as client:
         D = da.from_array(X, chunks=(40, 30))
@@ -115,15 +111,16 @@ def test_a_worker_that_is_killed_costs_time_and_not_the_fit(link, stage, X):
         model = deepnmf.dnmf((4, 2), callback=kill, **settings).fit(D)
         assert not victims
     end, found = (one.history_[-1]["objective"] for one in (undisturbed, model))
-    # Through a link the codes of a sample have several minima: those made anew may be others.
-    assert found == pytest.approx(end, rel=1e-3 if link == "identity" else 1e-2)
+    # Codes made anew may be better ones: through root the fit is then ahead.
+    assert found <= end * (1 + 1e-3)
+    assert link == "root" or found >= end * (1 - 1e-3)
 
 
 def test_a_worker_killed_in_the_middle_of_a_sweep(X):
     """Not between sweeps, as a callback would, but while its tasks run."""
     import threading
 
-    settings = {"max_iter": 20, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
+    settings = {"max_iter": 40, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
     undisturbed = deepnmf.dnmf((4, 2), **settings).fit(X)
     with cluster_of(2) as cluster, distributed.Client(cluster) as client:
         victim = next(iter(client.run(os.getpid).values()))
