@@ -24,7 +24,8 @@ def bind(solver: str, problem: Problem, _: int) -> Bound:
     """
     from deepnmf import DeepNMF
     from deepnmf.core.starts import Given
-    from deepnmf.core.training import Record, Trained, train
+    from deepnmf.core.training import Trained, train
+    from deepnmf.core.watch import Record
     from deepnmf.settings import SOLVERS as KNOWN
     from deepnmf.settings import plan_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import warnings
 
-from deepnmf.core.training import Trained
+from deepnmf.core.arrays import Array, namespace
+from deepnmf.core.training import Plan, Trained
 
 OURS = ("deepnmf", "sklearn", "contextlib", "functools")
 
@@ -45,3 +46,29 @@ def status(trained: Trained, tol: float, max_iter: int) -> tuple[str, bool]:
         "one is good enough.",
         True,
     )
+
+
+def warn_of_dead_units(plan: Plan, trained: Trained) -> None:
+    """Through a link, units can be lost for good: say so when more than a tenth are."""
+    dead = trained.history[-1]["dead"] if trained.history else 0
+    if not plan.link.linear and len(plan.sizes) > 1 and dead > sum(plan.sizes) / 10:
+        warn(
+            f"{dead} of {sum(plan.sizes)} units are dead: no sample uses them. Use smaller layers, "
+            "a weaker penalty, or a larger fill of the start, such as fill=0.1 for samples of unit "
+            "norm.",
+            UserWarning,
+        )
+
+
+def warn_of_clipped_codes(plan: Plan, H: Array) -> None:
+    """Say so when g cannot take a tenth of the codes as they are."""
+    xp = namespace(H)
+    low, high = plan.link.domain
+    outside = float(xp.mean(xp.astype((low > H) | (high < H), xp.float64)))
+    if outside > 0.1:
+        warn(
+            f"project_codes: {outside:.0%} of the codes are outside the domain of "
+            f"{type(plan.link).__name__}, [{low:.3g}, {high:.3g}], and are clipped to it. Use "
+            'link="root", whose domain has no edge above 0, or project_codes=False.',
+            UserWarning,
+        )

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnmf.core.arrays import Array
-from deepnmf.core.training import Plan, Record, basis_of
+from deepnmf.core.training import Plan, basis_of
+from deepnmf.core.watch import Record
 from deepnmf.inputs import to_home
 
 if TYPE_CHECKING:

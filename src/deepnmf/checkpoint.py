@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from deepnmf.advice import warn
 from deepnmf.core.arrays import Array, is_blocked, is_sparse
 from deepnmf.core.blocks import Applied
-from deepnmf.core.training import Point, Record
+from deepnmf.core.watch import Point, Record
 from deepnmf.inputs import is_tensor
 from deepnmf.states import Reader, Writer
 from deepnmf.version import __version__

@@ -5,7 +5,6 @@ This is the one place that knows both orientations: outside, samples are rows; i
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,29 +15,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from deepnmf.advice import status, warn
+from deepnmf.advice import status, warn, warn_of_clipped_codes, warn_of_dead_units
 from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
 from deepnmf.checkpoint import Checkpoint, Kept, checkpoint_of
 from deepnmf.cluster import is_dask, on_cluster, transformed
-from deepnmf.core.arrays import Array, eye, is_blocked, namespace, to_device
+from deepnmf.core.arrays import Array, eye, is_blocked, to_device
 from deepnmf.core.links import Link
 from deepnmf.core.online import Stream
 from deepnmf.core.penalties import Penalty, TopLayer
 from deepnmf.core.solvers import Solver
 from deepnmf.core.starts import Generators, Given, Start
-from deepnmf.core.training import (
-    Plan,
-    Record,
-    Trained,
-    basis_of,
-    decode,
-    encode,
-    squared_error,
-    train,
-)
+from deepnmf.core.training import Plan, Trained, basis_of, decode, encode, squared_error, train
+from deepnmf.core.watch import Record
 from deepnmf.inputs import check_codes, check_data, is_tensor, to_compute, to_home
 from deepnmf.outofcore import blocked, is_on_disk, to_rows
-from deepnmf.settings import plan_of, whole
+from deepnmf.settings import check_given, plan_of, whole
 from deepnmf.streaming import learn_batch
 
 Penalties = None | Penalty | TopLayer | Sequence[Penalty | None]
@@ -208,7 +199,7 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         """Train, set the fitted attributes, and return what X has become on the way."""
         plan = plan_of(self)
         X, data = self._data(X, plan, fitting=True)
-        _check_given(plan, data)
+        check_given(plan, data)
         refusal = plan.solver.refusal(data)
         if refusal:
             raise ValueError(refusal)
@@ -268,9 +259,9 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         self.status_, warning = status(trained, plan.tol, plan.max_iter)
         if warning:
             warn(self.status_, ConvergenceWarning)
-        _warn_of_dead_units(plan, trained)
+        warn_of_dead_units(plan, trained)
         if self.project_codes:
-            _warn_of_clipped_codes(plan, H / self.code_scale_)
+            warn_of_clipped_codes(plan, H / self.code_scale_)
 
     def check(self) -> Plan:
         """The plan of a fit; what cannot work is refused, with what to do instead."""
@@ -410,54 +401,3 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
                 f"layer_sizes is {plan.sizes}, but the fitted model has {fitted}: fit it again."
             )
         return plan
-
-
-def _check_given(plan: Plan, X: Array) -> None:
-    """A given start must fit the sizes and the data (m, n)."""
-    if not isinstance(plan.start, Given):
-        return
-    given = [W if is_tensor(W) else np.asarray(W) for W in plan.start.weights]
-    widths = (X.shape[-2], *plan.sizes)
-    expected = list(itertools.pairwise(widths))
-    found = [tuple(W.shape) for W in given]
-    if found != expected:
-        raise ValueError(f"start: weights of shapes {found} given, {expected} needed.")
-    codes = plan.start.codes
-    codes = codes if codes is None or is_tensor(codes) else np.asarray(codes)
-    if codes is not None and tuple(codes.shape) != (X.shape[-1], plan.sizes[-1]):
-        raise ValueError(
-            f"start: codes of shape {tuple(codes.shape)} given, {(X.shape[-1], plan.sizes[-1])} "
-            "needed: (n_samples, k_L)."
-        )
-    for name, array in [
-        *((f"W_{layer}", W) for layer, W in enumerate(given, 1)),
-        *([] if codes is None else [("codes", codes)]),
-    ]:
-        if not bool(((array >= 0) & (array < float("inf"))).all()):
-            raise ValueError(f"start: {name} has entries that are negative, NaN or infinite.")
-
-
-def _warn_of_dead_units(plan: Plan, trained: Trained) -> None:
-    """Through a link, units can be lost for good: say so when more than a tenth are."""
-    dead = trained.history[-1]["dead"] if trained.history else 0
-    if not plan.link.linear and len(plan.sizes) > 1 and dead > sum(plan.sizes) / 10:
-        warn(
-            f"{dead} of {sum(plan.sizes)} units are dead: no sample uses them. Use smaller layers, "
-            "a weaker penalty, or a larger fill of the start, such as fill=0.1 for samples of unit "
-            "norm.",
-            UserWarning,
-        )
-
-
-def _warn_of_clipped_codes(plan: Plan, H: Array) -> None:
-    """Say so when g cannot take a tenth of the codes as they are."""
-    xp = namespace(H)
-    low, high = plan.link.domain
-    outside = float(xp.mean(xp.astype((low > H) | (high < H), xp.float64)))
-    if outside > 0.1:
-        warn(
-            f"project_codes: {outside:.0%} of the codes are outside the domain of "
-            f"{type(plan.link).__name__}, [{low:.3g}, {high:.3g}], and are clipped to it. Use "
-            'link="root", whose domain has no edge above 0, or project_codes=False.',
-            UserWarning,
-        )

@@ -6,18 +6,23 @@ Whatever cannot work is refused here, before the first iteration, with what to d
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from deepnmf.checkpoint import checkpoint_of
+from deepnmf.core.arrays import Array
 from deepnmf.core.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
 from deepnmf.core.penalties import Penalty, TopLayer, Zero
 from deepnmf.core.solvers import Auto, Coordinate, Nesterov, ProjectedGradient, Solver
 from deepnmf.core.starts import Given, Nnsvd, Random, Start
 from deepnmf.core.training import Plan
+from deepnmf.inputs import is_tensor
 
 if TYPE_CHECKING:
     from deepnmf.estimator import DeepNMF
@@ -145,6 +150,31 @@ def start_of(start: Any, fill: Any) -> Start | Given:
         return start
     one_of("start", start, STARTS, "a Start or a Given")
     return Random() if start == "random" else Nnsvd(fill)
+
+
+def check_given(plan: Plan, X: Array) -> None:
+    """A given start must fit the sizes and the data (m, n)."""
+    if not isinstance(plan.start, Given):
+        return
+    given = [W if is_tensor(W) else np.asarray(W) for W in plan.start.weights]
+    widths = (X.shape[-2], *plan.sizes)
+    expected = list(itertools.pairwise(widths))
+    found = [tuple(W.shape) for W in given]
+    if found != expected:
+        raise ValueError(f"start: weights of shapes {found} given, {expected} needed.")
+    codes = plan.start.codes
+    codes = codes if codes is None or is_tensor(codes) else np.asarray(codes)
+    if codes is not None and tuple(codes.shape) != (X.shape[-1], plan.sizes[-1]):
+        raise ValueError(
+            f"start: codes of shape {tuple(codes.shape)} given, {(X.shape[-1], plan.sizes[-1])} "
+            "needed: (n_samples, k_L)."
+        )
+    for name, array in [
+        *((f"W_{layer}", W) for layer, W in enumerate(given, 1)),
+        *([] if codes is None else [("codes", codes)]),
+    ]:
+        if not bool(((array >= 0) & (array < float("inf"))).all()):
+            raise ValueError(f"start: {name} has entries that are negative, NaN or infinite.")
 
 
 def part(name: str, given: Any, table: Mapping[str, Callable[[], T]], kind: type[T]) -> T:

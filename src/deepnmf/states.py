@@ -22,7 +22,7 @@ from deepnmf.core.nonlinear import NonlinearFactors
 from deepnmf.core.samples import Sums
 from deepnmf.core.solvers.coordinate import Work
 from deepnmf.core.solvers.projected_gradient import Memory
-from deepnmf.core.training import Point
+from deepnmf.core.watch import Point
 from deepnmf.inputs import is_tensor
 
 STATES: dict[str, Any] = {

@@ -33,7 +33,8 @@ from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.samples import Sums
 from deepnmf.core.stage import Descent, choose_each
 from deepnmf.core.starts import Generators, Given, Start
-from deepnmf.core.training import Record, Trained, Watch, descend
+from deepnmf.core.training import Trained, descend
+from deepnmf.core.watch import Record, Watch
 from deepnmf.inputs import check_data, is_tensor
 from deepnmf.settings import layer_sizes, number, start_of, whole
 

@@ -33,7 +33,8 @@ from deepnmf.core.samples import Sums
 from deepnmf.core.solvers.base import per_run
 from deepnmf.core.solvers.line_search import Variable, step
 from deepnmf.core.starts import Generators
-from deepnmf.core.training import Trained, Watch, decode, descend, encode_through
+from deepnmf.core.training import Trained, decode, descend, encode_through
+from deepnmf.core.watch import Watch
 from deepnmf.settings import LINKS, part, whole
 
 

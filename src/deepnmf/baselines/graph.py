@@ -11,10 +11,12 @@ from sklearn.neighbors import kneighbors_graph
 
 from deepnmf.baselines.base import Callback, SingleLayer, State
 from deepnmf.baselines.ns import Smoothed
-from deepnmf.core.arrays import Array, column_dots, draw, inner, namespace, to_device
+from deepnmf.core.arrays import Array, column_dots, inner, namespace, to_device
+from deepnmf.core.draws import draw
 from deepnmf.core.penalties import Zero
 from deepnmf.core.starts import Generators
-from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
+from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.core.watch import Watch
 from deepnmf.inputs import is_tensor
 from deepnmf.settings import number, whole
 

@@ -23,7 +23,8 @@ from deepnmf.core.solvers import Auto
 from deepnmf.core.solvers.base import per_run
 from deepnmf.core.starts import Generators
 from deepnmf.core.subproblems import Quadratic, codes_problem, weights_problem
-from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
+from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.core.watch import Watch
 from deepnmf.settings import number
 
 STEPS = 10

@@ -32,7 +32,8 @@ from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, Zero
 from deepnmf.core.solvers import Coordinate
 from deepnmf.core.stage import Descent
 from deepnmf.core.subproblems import codes_problem
-from deepnmf.core.training import Trained, Watch, descend
+from deepnmf.core.training import Trained, descend
+from deepnmf.core.watch import Watch
 from deepnmf.inputs import canonical, check_entries
 from deepnmf.settings import number, one_of, whole
 

@@ -13,7 +13,8 @@ from deepnmf.core.arrays import Array, spread, to_device
 from deepnmf.core.links import Link
 from deepnmf.core.penalties import Zero
 from deepnmf.core.starts import Generators
-from deepnmf.core.training import Trained, Watch, decode, descend, nonnegative_least_squares
+from deepnmf.core.training import Trained, decode, descend, nonnegative_least_squares
+from deepnmf.core.watch import Watch
 from deepnmf.settings import LINKS, part
 
 

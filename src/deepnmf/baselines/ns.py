@@ -12,7 +12,8 @@ from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
 from deepnmf.core.stage import Descent
 from deepnmf.core.starts import Generators
-from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
+from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.core.watch import Watch
 from deepnmf.settings import number, one_of
 
 LOSSES = ("frobenius", "kullback-leibler")

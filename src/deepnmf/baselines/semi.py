@@ -33,7 +33,8 @@ from deepnmf.core.arrays import (
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import Sums
 from deepnmf.core.starts import Generators, Given
-from deepnmf.core.training import Trained, Watch, nonnegative_least_squares
+from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.core.watch import Watch
 
 
 class SemiNMF(SingleLayer):

@@ -9,7 +9,8 @@ from deepnmf.baselines.base import Callback, SingleLayer
 from deepnmf.core.arrays import Array, is_sparse, namespace
 from deepnmf.core.penalties import Penalty, Ridge, SquaredL1
 from deepnmf.core.starts import Generators, Given
-from deepnmf.core.training import Plan, Trained, Watch, nonnegative_least_squares, train
+from deepnmf.core.training import Plan, Trained, nonnegative_least_squares, train
+from deepnmf.core.watch import Watch
 from deepnmf.settings import number, one_of
 
 SIDES = ("right", "left")

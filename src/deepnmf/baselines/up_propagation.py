@@ -14,7 +14,8 @@ from deepnmf.core.penalties import Zero
 from deepnmf.core.revival import count_dead
 from deepnmf.core.samples import add_up
 from deepnmf.core.starts import Generators, Random
-from deepnmf.core.training import Trained, Watch, decode, encode_through
+from deepnmf.core.training import Trained, decode, encode_through
+from deepnmf.core.watch import Watch
 from deepnmf.settings import LINKS, part
 
 

@@ -21,7 +21,8 @@ from deepnmf.core.nonlinear import NonlinearFactors, NonlinearStage
 from deepnmf.core.samples import Sums, add_up
 from deepnmf.core.starts import Generators
 from deepnmf.core.subproblems import weights_problem
-from deepnmf.core.training import Plan, Record, encode, first_codes, train
+from deepnmf.core.training import Plan, encode, first_codes, train
+from deepnmf.core.watch import Record
 
 
 @dataclass(frozen=True)

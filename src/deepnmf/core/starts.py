@@ -14,8 +14,6 @@ import numpy as np
 from deepnmf.core.arrays import (
     Array,
     column_dots,
-    draw,
-    draw_for_samples,
     eigh,
     epsilon,
     gram,
@@ -39,8 +37,8 @@ from deepnmf.core.arrays import (
     zeros,
 )
 from deepnmf.core.blocks import lazy, total
+from deepnmf.core.draws import Generators, draw, draw_for_samples
 
-Generators = Sequence[np.random.Generator]
 Fill = Literal["zero", "mean", "random"] | float
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch
 
 from deepnmf.core.arrays import is_sparse
-from deepnmf.core.training import Record
+from deepnmf.core.watch import Record
 from deepnmf.decoding import codes_of, parts
 from deepnmf.hierarchy import LayerSummary, Node, explain
 
