@@ -1,14 +1,15 @@
 """Samples on a Dask cluster: blocks stay on their workers, and only small sums travel.
 
 A pass is one task per block, run where the block of X is. Codes are kept by the worker that made
-them, under a name; a worker that does not have a block of them (because the one that did is gone)
-makes it anew from X and the weights. What is summed is added up on the workers, in a tree.
+them, under a name. A block that is lost with its worker is made again as it was (`replay`); where
+that cannot be, from X and the weights. What is summed is added up on the workers, in a tree.
 """
 
 from __future__ import annotations
 
 import pickle
 import sys
+import time
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,11 +17,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from deepnmf.core.arrays import Array, is_sparse
+from deepnmf.core.arrays import Array
 from deepnmf.core.blocks import Applied, Blocked, Layout, Leaf, Node, Swept, ToStore
-from deepnmf.inputs import canonical, check_entries
+from deepnmf.inputs import check_entries
+from deepnmf.replay import Log
+from deepnmf.workers import (
+    Data,
+    Found,
+    Held,
+    Pass,
+    Value,
+    as_block,
+    copied,
+    received,
+    restored,
+    together,
+    work,
+)
 
 BRANCHES = 8
 """Partial sums that are added up at a time."""
@@ -28,9 +42,6 @@ ATTEMPTS = 5
 """Times that a pass is tried; between them workers may have come and gone."""
 PATIENCE = 2
 """Seconds after which one looks whether the workers are still there."""
-
-HELD: dict[str, dict[int, Any]] = {}
-"""On a worker: blocks by the name of their array and their number."""
 
 
 def is_dask(X: Any) -> bool:
@@ -57,9 +68,10 @@ def on_cluster(X: Any, whom: str, features: int | None) -> Blocked:
     else:
         from distributed import wait
 
-        futures = _loaded(client, list(X.to_delayed().ravel()))
+        chunks = list(X.to_delayed().ravel())
+        futures = _loaded(client, chunks)
         wait(futures)  # type: ignore[no-untyped-call]
-        layout = DaskLayout(widths, client=client, data=futures)
+        layout = DaskLayout(widths, client=client, chunks=chunks, data=futures)
         array = Blocked(Data(dtype), layout, m, dtype)
     check = Applied(_problem, (array.node,), {"whom": whom})
     [found] = array.layout.sweep(gather=[check]).gathered
@@ -140,13 +152,6 @@ def _client() -> Any:
         return None
 
 
-def _as_block(part: Any, dtype: Any) -> Array:
-    """A chunk (samples, features) as a block (features, samples)."""
-    if is_sparse(part):
-        return canonical(scipy.sparse.csr_array(part).astype(dtype, copy=False)).T
-    return np.ascontiguousarray(part, dtype=dtype).T
-
-
 class Chunks:
     """Blocks of a Dask array without a cluster: read, or worked out, by threads at every pass."""
 
@@ -154,93 +159,11 @@ class Chunks:
         self.X, self.dtype = X, dtype
 
     def __getitem__(self, index: int) -> Array:
-        return _as_block(self.X.blocks[index].compute(scheduler="threads"), self.dtype)
-
-
-@dataclass(eq=False)
-class Data(Node):
-    """The block of X that a task was given."""
-
-    dtype: Any
-
-    def make(self, index: int, known: dict[Any, Any]) -> Any:
-        del index
-        return _as_block(known["data"], self.dtype)
-
-
-@dataclass(eq=False)
-class Value(Node):
-    """What a task was given besides."""
-
-    def make(self, index: int, known: dict[Any, Any]) -> Any:
-        del index
-        return known["value"]
+        return as_block(self.X.blocks[index].compute(scheduler="threads"), self.dtype)
 
 
 class WorkerLost(Exception):
     """A worker that had blocks is gone."""
-
-
-@dataclass(eq=False)
-class Held(Node):
-    """Blocks that workers keep, and how a worker that has none makes it."""
-
-    name: str
-    recipe: Node | None
-
-    def make(self, index: int, known: dict[Any, Any]) -> Any:
-        found = HELD.get(self.name, {}).get(index)
-        if found is None and self.recipe is not None:
-            return self.recipe.value(index, known)
-        return found
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What workers need to know of a pass."""
-
-    store: list[tuple[str, Node]]
-    sums: list[Node]
-    gather: list[Node]
-    drop: list[str]
-
-
-@dataclass
-class Found:
-    """What tasks of a pass have found: sums, their types, and by block what is gathered."""
-
-    sums: list[Any]
-    dtypes: list[Any]
-    gathered: dict[int, list[Any]]
-    homes: dict[int, str]
-    """Where each block was worked on, and so what it left is held."""
-
-
-def work(task: Pass, index: int, data: Any, value: Any) -> Found:
-    """One block of a pass."""
-    known: dict[Any, Any] = {"data": data, "value": value}
-    for name in task.drop:
-        HELD.pop(name, None)
-    values = [(name, node.value(index, known)) for name, node in task.store]
-    sums = [np.asarray(node.value(index, known)) for node in task.sums]
-    gathered = [node.value(index, known) for node in task.gather]
-    for name, value in values:
-        HELD.setdefault(name, {})[index] = value
-    from distributed import get_worker
-
-    home = get_worker().address  # type: ignore[no-untyped-call]
-    return Found(sums, [part.dtype for part in sums], {index: gathered}, {index: home})
-
-
-def together(parts: list[Found]) -> Found:
-    """Several as one: sums added up in double precision."""
-    homes = {index: home for part in parts for index, home in part.homes.items()}
-    sums = [
-        sum(np.asarray(one, np.float64 if one.dtype == np.float32 else one.dtype) for one in each)
-        for each in zip(*(part.sums for part in parts), strict=True)
-    ]
-    gathered = {index: row for part in parts for index, row in part.gathered.items()}
-    return Found(sums, parts[0].dtypes, gathered, homes)
 
 
 @dataclass(frozen=True)
@@ -248,13 +171,18 @@ class DaskLayout(Layout):
     """Blocks on the workers of a cluster."""
 
     client: Any = None
-    data: Sequence[Any] = ()
+    chunks: Sequence[Any] = ()
+    """How every block of X comes about."""
+    data: list[Any] = field(default_factory=list)
     """A future for every block of X."""
     dropped: list[str] = field(default_factory=list)
     """Names of what nobody needs any more."""
     homes: dict[int, str] = field(default_factory=dict)
     """The worker that holds the codes of each block. A task goes there and nowhere else: elsewhere
     they would be made anew, and be other ones."""
+    live: set[str] = field(default_factory=set)
+    """Names of what somebody needs."""
+    log: Log = field(default_factory=Log)
 
     def each(self, node: Node) -> Iterator[Any]:
         for index in range(len(self.widths)):
@@ -264,12 +192,19 @@ class DaskLayout(Layout):
         return Blocked(self.keep(blocks), self, rows, dtype)
 
     def keep(self, values: Iterable[Any]) -> Node:
-        held = Held(uuid.uuid4().hex, None)
+        held = self._held(uuid.uuid4().hex, None)
+        self.log.whole = False  # No pass makes these.
         for index, value in enumerate(values):
             [there] = self.client.scatter([value])
             given = Pass([(held.name, Value())], [], [], [])
             self._tried(given, [index], value=there)
-        weakref.finalize(held, self.dropped.append, held.name)
+        self.live.add(held.name)
+        return held
+
+    def _held(self, name: str, recipe: Node | None) -> Held:
+        """Something that workers hold for as long as it is needed here."""
+        held = Held(name, recipe)
+        weakref.finalize(held, self.dropped.append, name)
         return held
 
     def mend(self, array: Blocked, recipe: Node) -> None:
@@ -286,12 +221,11 @@ class DaskLayout(Layout):
         names = [uuid.uuid4().hex for _ in (*store, *collect)]
         nodes = [*(one.node for one in store), *collect]
         drop = [self.dropped.pop() for _ in range(len(self.dropped))]
+        self.live.difference_update(drop)
         task = Pass(list(zip(names, nodes, strict=True)), list(sums), list(gather), drop)
         added, gathered = self._tried(task)
         recipes = [*(one.recipe for one in store), *(None for _ in collect)]
-        held = [Held(name, recipe) for name, recipe in zip(names, recipes, strict=True)]
-        for one in held:
-            weakref.finalize(one, self.dropped.append, one.name)
+        held = [self._held(name, recipe) for name, recipe in zip(names, recipes, strict=True)]
         return Swept(
             [
                 Blocked(node, self, one.rows, one.dtype)
@@ -306,32 +240,37 @@ class DaskLayout(Layout):
         self, task: Pass, blocks: Sequence[int] | None = None, value: Any = None
     ) -> tuple[list[Any], list[list[Any]]]:
         """Sums, and by block what is gathered, of a pass over these blocks (all unless given)."""
+        import cloudpickle  # type: ignore[import-untyped]  # comes with Dask
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
         blocks = range(len(self.data)) if blocks is None else blocks
+        written = cloudpickle.dumps(task)
+        lost = (CancelledError, KilledWorker, CommClosedError, TimeoutError, WorkerLost)
         for attempt in range(ATTEMPTS):
             try:
-                return self._run(task, blocks, value)
-            except (CancelledError, KilledWorker, CommClosedError, TimeoutError, WorkerLost):
+                alive = self._restore()
+                found = self._run(written, blocks, value)
+                break
+            except lost:
                 if attempt == ATTEMPTS - 1:
                     raise
-        raise AssertionError
+        if task.store and value is None:
+            self.log.passes.append(written)
+            self.live.update(name for name, _ in task.store)
+            if self.log.due(alive):
+                self._copy()
+        return found
 
     def _run(
-        self, task: Pass, blocks: Sequence[int], value: Any
+        self, written: bytes, blocks: Sequence[int], value: Any
     ) -> tuple[list[Any], list[list[Any]]]:
-        import cloudpickle  # type: ignore[import-untyped]  # comes with Dask
-
         client = self.client
         # A task, not scattered data: what a dead worker had of it can be made again.
-        shared = client.submit(pickle.loads, cloudpickle.dumps(task), pure=False)
-        alive = set(client.nthreads())
-        homes = [self.homes.get(index) for index in blocks]
-        used = {home for home in homes if home is not None and home in alive}
+        shared = client.submit(pickle.loads, written, pure=False)
         done = []
-        for index, home in zip(blocks, homes, strict=True):
-            place = {"workers": [home]} if home in alive else {}
+        for index in blocks:
+            place = {"workers": [self.homes[index]]} if index in self.homes else {}
             given = (shared, index, self.data[index], value)
             done.append(client.submit(work, *given, pure=False, retries=2, **place))
         while len(done) > 1:
@@ -339,11 +278,68 @@ class DaskLayout(Layout):
                 client.submit(together, done[low : low + BRANCHES], pure=False)
                 for low in range(0, len(done), BRANCHES)
             ]
+        used = {self.homes[index] for index in blocks if index in self.homes}
         found: Found = self._result(done[0], used)
         self.homes.update(found.homes)
         pairs = zip(found.sums, found.dtypes, strict=True)
         sums = [np.asarray(value).astype(dtype) for value, dtype in pairs]
         return sums, [found.gathered[index] for index in blocks]
+
+    def _restore(self) -> set[str]:
+        """Blocks whose workers are gone, made again elsewhere; the workers that there are."""
+        alive = set(self.client.nthreads())
+        lost = [index for index, home in self.homes.items() if home not in alive]
+        if not lost:
+            return alive
+        from dask.graph_manipulation import clone
+
+        for index in lost:
+            if self.data[index].status != "finished":
+                # Under other keys: a task that had a place waits for it if all workers are gone.
+                self.data[index] = self.client.compute(clone(self.chunks[index]))
+        known = [index for index in lost if self.log.can_restore(index, alive)]
+        for index in set(lost).difference(known):  # Made from X and the weights: not as it was.
+            del self.homes[index]
+            self.log.whole = False
+        [passes] = self.client.scatter([self.log.passes], hash=False)
+        made = []
+        for index in known:
+            copy, _ = self.log.copies.get(index, (None, ""))
+            given = (index, self.data[index], copy, passes, self.live)
+            made.append(self.client.submit(restored, *given, pure=False, retries=2))
+        places = {self.log.copies[index][1] for index in known if index in self.log.copies}
+        for index, future in zip(known, made, strict=True):
+            self.homes[index] = self._result(future, places)
+        return alive
+
+    def _copy(self) -> None:
+        """What is held of every block, to a second worker."""
+        from distributed import CancelledError, wait
+
+        begun = time.monotonic()
+        workers = sorted(self.client.nthreads())
+        used = set(self.homes.values())
+        if len(workers) < 2 or not used.issubset(workers):
+            self.log.go_on()
+            return
+        copies = {}
+        for index, home in self.homes.items():
+            place = workers[(workers.index(home) + 1) % len(workers)]
+            here = self.client.submit(copied, index, self.live, workers=[home], pure=False)
+            copies[index] = (
+                self.client.submit(received, here, workers=[place], pure=False), place
+            )  # fmt: skip
+        futures = [copy for copy, _ in copies.values()]
+        while any(copy.status == "pending" for copy in futures):
+            try:
+                wait(futures, timeout=PATIENCE)  # type: ignore[no-untyped-call]
+            except (TimeoutError, CancelledError):
+                if not set(workers).issubset(self.client.nthreads()):
+                    break
+        if all(copy.status == "finished" for copy in futures):
+            self.log.begin_anew(copies, begun)
+        else:
+            self.log.go_on()
 
     def _result(self, future: Any, used: set[str]) -> Any:
         """The result, unless one of the workers that it needs is gone: it would never come."""

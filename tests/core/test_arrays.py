@@ -46,19 +46,6 @@ def test_sparse_products_equal_dense_ones(rng):
     np.testing.assert_allclose(ours.mean(X), [[dense.mean()]])
 
 
-def test_a_stack_draws_what_its_runs_draw(place):
-    like = place(np.zeros((2, 3, 4)))
-    stack = ours.draw("normal", (3, 4), [np.random.default_rng(s) for s in (1, 2)], like)
-    for run, seed in enumerate((1, 2)):
-        alone = ours.draw("normal", (3, 4), [np.random.default_rng(seed)], like[run])
-        np.testing.assert_array_equal(np.asarray(stack[run]), np.asarray(alone))
-
-
-def test_one_generator_per_run():
-    with pytest.raises(ValueError, match="one per run"):
-        ours.draw("normal", (3, 4), [np.random.default_rng(1)], np.zeros((2, 3, 4)))
-
-
 @pytest.mark.parametrize("form", ["csr", "csc"])
 @pytest.mark.parametrize("columns", [1, 5, 33])
 def test_products_with_sparse_matrices_in_threads(form, columns, dtype, rng, monkeypatch):
