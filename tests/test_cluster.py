@@ -83,7 +83,7 @@ def test_nothing_is_left_on_the_workers(X, client):
 
 
 def _held():
-    from deepnmf.cluster import HELD
+    from deepnmf.workers import HELD
 
     return len(HELD)
 

@@ -71,7 +71,8 @@ def on_cluster(X: Any, whom: str, features: int | None) -> Blocked:
         chunks = list(X.to_delayed().ravel())
         futures = _loaded(client, chunks)
         wait(futures)  # type: ignore[no-untyped-call]
-        layout = DaskLayout(widths, client=client, chunks=chunks, data=futures)
+        nowhere = dict.fromkeys(range(len(widths)), "")
+        layout = DaskLayout(widths, client=client, chunks=chunks, data=futures, homes=nowhere)
         array = Blocked(Data(dtype), layout, m, dtype)
     check = Applied(_problem, (array.node,), {"whom": whom})
     [found] = array.layout.sweep(gather=[check]).gathered
@@ -178,8 +179,7 @@ class DaskLayout(Layout):
     dropped: list[str] = field(default_factory=list)
     """Names of what nobody needs any more."""
     homes: dict[int, str] = field(default_factory=dict)
-    """The worker that holds the codes of each block. A task goes there and nowhere else: elsewhere
-    they would be made anew, and be other ones."""
+    """The worker that has each block of X and holds its codes: a task goes there, nowhere else."""
     live: set[str] = field(default_factory=set)
     """Names of what somebody needs."""
     log: Log = field(default_factory=Log)
@@ -270,47 +270,61 @@ class DaskLayout(Layout):
         shared = client.submit(pickle.loads, written, pure=False)
         done = []
         for index in blocks:
-            place = {"workers": [self.homes[index]]} if index in self.homes else {}
             given = (shared, index, self.data[index], value)
+            place = {"workers": [self.homes[index]]}
             done.append(client.submit(work, *given, pure=False, retries=2, **place))
         while len(done) > 1:
             done = [
                 client.submit(together, done[low : low + BRANCHES], pure=False)
                 for low in range(0, len(done), BRANCHES)
             ]
-        used = {self.homes[index] for index in blocks if index in self.homes}
-        found: Found = self._result(done[0], used)
-        self.homes.update(found.homes)
+        found: Found = self._result(done[0], {self.homes[index] for index in blocks})
         pairs = zip(found.sums, found.dtypes, strict=True)
         sums = [np.asarray(value).astype(dtype) for value, dtype in pairs]
         return sums, [found.gathered[index] for index in blocks]
 
     def _restore(self) -> set[str]:
-        """Blocks whose workers are gone, made again elsewhere; the workers that there are."""
+        """Give blocks whose workers are gone another place, and make what they held again there.
+        Returns the workers that there are."""
         alive = set(self.client.nthreads())
         lost = [index for index, home in self.homes.items() if home not in alive]
         if not lost:
             return alive
         from dask.graph_manipulation import clone
+        from distributed import wait
 
         for index in lost:
             if self.data[index].status != "finished":
                 # Under other keys: a task that had a place waits for it if all workers are gone.
                 self.data[index] = self.client.compute(clone(self.chunks[index]))
+        wait([self.data[index] for index in lost])  # type: ignore[no-untyped-call]
+        places = self._places(lost)
         known = [index for index in lost if self.log.can_restore(index, alive)]
-        for index in set(lost).difference(known):  # Made from X and the weights: not as it was.
-            del self.homes[index]
-            self.log.whole = False
         [passes] = self.client.scatter([self.log.passes], hash=False)
-        made = []
-        for index in known:
-            copy, _ = self.log.copies.get(index, (None, ""))
+        used, made = set(places.values()), []
+        for index in known if self.live else ():
+            copy, place = self.log.copies.get(index, (None, places[index]))
             given = (index, self.data[index], copy, passes, self.live)
-            made.append(self.client.submit(restored, *given, pure=False, retries=2))
-        places = {self.log.copies[index][1] for index in known if index in self.log.copies}
-        for index, future in zip(known, made, strict=True):
-            self.homes[index] = self._result(future, places)
+            there = {"workers": [places[index]]}
+            made.append(self.client.submit(restored, *given, pure=False, retries=2, **there))
+            used.add(place)
+        for future in made:
+            self._result(future, used)
+        if len(known) < len(lost):  # The others come from X and the weights: not as they were.
+            self.log.whole = False
+        self.homes.update(places)
         return alive
+
+    def _places(self, blocks: Sequence[int]) -> dict[int, str]:
+        """The worker that has X of each of these blocks."""
+        for index in blocks:
+            if self.data[index].status == "error":
+                self.data[index].result()  # It cannot be read: says why.
+        found = self.client.who_has(self.data)
+        places = {index: list(found.get(self.data[index].key, ())) for index in blocks}
+        if not all(places.values()):
+            raise WorkerLost
+        return {index: workers[0] for index, workers in places.items()}
 
     def _copy(self) -> None:
         """What is held of every block, to a second worker."""
@@ -322,10 +336,10 @@ class DaskLayout(Layout):
         if len(workers) < 2 or not used.issubset(workers):
             self.log.go_on()
             return
-        copies = {}
+        copies, needed = {}, self.live.difference(self.dropped)
         for index, home in self.homes.items():
             place = workers[(workers.index(home) + 1) % len(workers)]
-            here = self.client.submit(copied, index, self.live, workers=[home], pure=False)
+            here = self.client.submit(copied, index, needed, workers=[home], pure=False)
             copies[index] = (
                 self.client.submit(received, here, workers=[place], pure=False), place
             )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 SHARE = 0.05
 """Of the time of a fit, what copies may take."""
-FIRST = 0.1
+FIRST = 0.5
 """Seconds that the first copies are reckoned with."""
 LIMIT = 100_000_000
 """Bytes of passes after which there are copies whatever they take: the client keeps the passes."""

@@ -75,8 +75,6 @@ class Found:
     sums: list[Any]
     dtypes: list[Any]
     gathered: dict[int, list[Any]]
-    homes: dict[int, str]
-    """Where each block was worked on, and so what it left is held."""
 
 
 def work(task: Pass, index: int, data: Any, value: Any) -> Found:
@@ -88,7 +86,7 @@ def work(task: Pass, index: int, data: Any, value: Any) -> Found:
     sums = [np.asarray(node.value(index, known)) for node in task.sums]
     gathered = [node.value(index, known) for node in task.gather]
     hold(index, dict(values))
-    return Found(sums, [part.dtype for part in sums], {index: gathered}, {index: address()})
+    return Found(sums, [part.dtype for part in sums], {index: gathered})
 
 
 def holding(index: int) -> dict[str, Any]:
@@ -100,13 +98,6 @@ def hold(index: int, values: dict[str, Any]) -> None:
     """Keep this of a block."""
     for name, value in values.items():
         HELD.setdefault(name, {})[index] = value
-
-
-def address() -> str:
-    """Where this runs."""
-    from distributed import get_worker
-
-    return str(get_worker().address)  # type: ignore[no-untyped-call]
 
 
 def copied(index: int, names: set[str]) -> dict[str, Any]:
@@ -121,23 +112,21 @@ def received(copy: dict[str, Any]) -> dict[str, Any]:
 
 def restored(
     index: int, data: Any, copy: dict[str, Any] | None, passes: list[bytes], names: set[str]
-) -> str:
-    """A lost block as it was: its copy, and what passes since then have left. Says where it is."""
+) -> None:
+    """Hold a lost block as it was: its copy, and what passes since then have left."""
     held = dict(copy or {})
     for written in passes:
         known = {"data": data, "value": None, "held": held}
         task: Pass = pickle.loads(written)
         held |= {name: node.value(index, known) for name, node in task.store}
     hold(index, {name: value for name, value in held.items() if name in names})
-    return address()
 
 
 def together(parts: list[Found]) -> Found:
     """Several as one: sums added up in double precision."""
-    homes = {index: home for part in parts for index, home in part.homes.items()}
     sums = [
         sum(np.asarray(one, np.float64 if one.dtype == np.float32 else one.dtype) for one in each)
         for each in zip(*(part.sums for part in parts), strict=True)
     ]
     gathered = {index: row for part in parts for index, row in part.gathered.items()}
-    return Found(sums, parts[0].dtypes, gathered, homes)
+    return Found(sums, parts[0].dtypes, gathered)
