@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 import deepnmf
+from deepnmf import cluster as cluster_module
 from deepnmf import replay
 from deepnmf.checkpoint import Checkpoint
 from tests.laws import ends_as_in_one_piece
@@ -75,11 +76,18 @@ def test_sparse_chunks_on_workers(X, client):
 
 
 def test_nothing_is_left_on_the_workers(X, client):
-    deepnmf.sdnmf_l((8, 5), **QUICK).fit(da.from_array(X, chunks=(60, 30)))
-    deepnmf.dnmf(3, **QUICK).fit(da.from_array(X, chunks=(60, 30)))
-    held = client.run(_held)
-    # Of the first fit all, of the last one what its end has not yet told them.
-    assert max(held.values()) <= 8
+    """After fits, a score, and a fit that failed."""
+    D = da.from_array(X, chunks=(60, 30))
+    deepnmf.sdnmf_l((8, 5), **QUICK).fit(D)
+    model = deepnmf.dnmf(3, **QUICK).fit(D)
+    assert model.score(D) < 0
+
+    def fail(record):
+        raise KeyError(record["sweep"])
+
+    with pytest.raises(KeyError):
+        deepnmf.dnmf(3, callback=fail, **QUICK).fit(D)
+    assert set(client.run(_held).values()) == {0}
 
 
 def _held():
@@ -125,6 +133,34 @@ def test_a_worker_that_is_killed_costs_time_and_nothing_else(link, stage, copied
     )
     np.testing.assert_allclose(found[: at + 3], end[: at + 3], rtol=1e-9)
     assert found[-1] == pytest.approx(end[-1], rel=1e-3)
+
+
+def test_a_worker_with_persisted_data_is_killed(X):
+    """Its chunks are no recipes any more, but futures: Dask makes them again by itself."""
+    undisturbed = deepnmf.dnmf((4, 2), **QUICK).fit(X)
+    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
+        D = client.persist(da.from_array(X, chunks=(40, 30)))
+        distributed.wait(D)
+        victims = list(client.run(os.getpid).values())
+
+        def kill(record):
+            if record["sweep"] == 2 and victims:
+                os.kill(victims.pop(), signal.SIGKILL)
+                victims.clear()
+
+        model = deepnmf.dnmf((4, 2), callback=kill, **QUICK).fit(D)
+        assert not victims
+    end = [record["objective"] for record in undisturbed.history_]
+    np.testing.assert_allclose([record["objective"] for record in model.history_], end, rtol=1e-9)
+
+
+def test_a_cluster_that_cannot_go_on_is_named(X, client, monkeypatch):
+    def lost(self):
+        raise cluster_module.WorkerLost
+
+    monkeypatch.setattr(cluster_module.DaskLayout, "_restore", lost)
+    with pytest.raises(cluster_module.ClusterError, match="5 times.*checkpoint"):
+        deepnmf.dnmf(3, **QUICK).fit(da.from_array(X, chunks=(60, 30)))
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ that cannot be, from X and the weights. What is summed is added up on the worker
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import sys
 import time
@@ -30,6 +31,7 @@ from deepnmf.workers import (
     Value,
     as_block,
     copied,
+    forget,
     received,
     restored,
     together,
@@ -167,6 +169,10 @@ class WorkerLost(Exception):
     """A worker that had blocks is gone."""
 
 
+class ClusterError(RuntimeError):
+    """A cluster on which a fit cannot go on."""
+
+
 @dataclass(frozen=True)
 class DaskLayout(Layout):
     """Blocks on the workers of a cluster."""
@@ -180,8 +186,10 @@ class DaskLayout(Layout):
     """Names of what nobody needs any more."""
     homes: dict[int, str] = field(default_factory=dict)
     """The worker that has each block of X and holds its codes: a task goes there, nowhere else."""
+    names: set[str] = field(default_factory=set)
+    """Names under which workers may hold something."""
     live: set[str] = field(default_factory=set)
-    """Names of what somebody needs."""
+    """Those of them that somebody needs, and that all blocks have."""
     log: Log = field(default_factory=Log)
 
     def each(self, node: Node) -> Iterator[Any]:
@@ -195,15 +203,20 @@ class DaskLayout(Layout):
         held = self._held(uuid.uuid4().hex, None)
         self.log.whole = False  # No pass makes these.
         for index, value in enumerate(values):
-            [there] = self.client.scatter([value])
             given = Pass([(held.name, Value())], [], [], [])
-            self._tried(given, [index], value=there)
+            self._tried(given, [index], value)
         self.live.add(held.name)
         return held
+
+    def close(self) -> None:
+        # A cluster that is gone holds nothing.
+        with contextlib.suppress(Exception):
+            self.client.run(forget, sorted(self.names), on_error="ignore")
 
     def _held(self, name: str, recipe: Node | None) -> Held:
         """Something that workers hold for as long as it is needed here."""
         held = Held(name, recipe)
+        self.names.add(name)
         weakref.finalize(held, self.dropped.append, name)
         return held
 
@@ -222,10 +235,12 @@ class DaskLayout(Layout):
         nodes = [*(one.node for one in store), *collect]
         drop = [self.dropped.pop() for _ in range(len(self.dropped))]
         self.live.difference_update(drop)
-        task = Pass(list(zip(names, nodes, strict=True)), list(sums), list(gather), drop)
-        added, gathered = self._tried(task)
+        self.log.gone.extend(drop)
         recipes = [*(one.recipe for one in store), *(None for _ in collect)]
         held = [self._held(name, recipe) for name, recipe in zip(names, recipes, strict=True)]
+        task = Pass(list(zip(names, nodes, strict=True)), list(sums), list(gather), drop)
+        added, gathered = self._tried(task)
+        self.names.difference_update(drop)
         return Swept(
             [
                 Blocked(node, self, one.rows, one.dtype)
@@ -252,11 +267,15 @@ class DaskLayout(Layout):
                 alive = self._restore()
                 found = self._run(written, blocks, value)
                 break
-            except lost:
+            except lost as problem:
                 if attempt == ATTEMPTS - 1:
-                    raise
+                    raise ClusterError(
+                        f"the cluster lost workers {ATTEMPTS} times in one pass over the data "
+                        f"({type(problem).__name__}). Look whether they have enough memory; with "
+                        "checkpoint=… the next fit goes on from where this one was."
+                    ) from problem
         if task.store and value is None:
-            self.log.passes.append(written)
+            self.log.note(written)
             self.live.update(name for name, _ in task.store)
             if self.log.due(alive):
                 self._copy()
@@ -268,6 +287,8 @@ class DaskLayout(Layout):
         client = self.client
         # A task, not scattered data: what a dead worker had of it can be made again.
         shared = client.submit(pickle.loads, written, pure=False)
+        if value is not None:
+            [value] = client.scatter([value], hash=False)
         done = []
         for index in blocks:
             given = (shared, index, self.data[index], value)
@@ -291,12 +312,13 @@ class DaskLayout(Layout):
         if not lost:
             return alive
         from dask.graph_manipulation import clone
-        from distributed import wait
+        from distributed import futures_of, wait
 
         for index in lost:
-            if self.data[index].status != "finished":
+            chunk = self.chunks[index]
+            if self.data[index].status != "finished" and not futures_of(chunk):  # type: ignore[no-untyped-call]
                 # Under other keys: a task that had a place waits for it if all workers are gone.
-                self.data[index] = self.client.compute(clone(self.chunks[index]))
+                self.data[index] = self.client.compute(clone(chunk))
         wait([self.data[index] for index in lost])  # type: ignore[no-untyped-call]
         places = self._places(lost)
         known = [index for index in lost if self.log.can_restore(index, alive)]
@@ -363,6 +385,8 @@ class DaskLayout(Layout):
             try:
                 return future.result(timeout=PATIENCE)
             except (TooLong, TimeoutError):
+                if future.done():
+                    return future.result()
                 if not used <= set(self.client.nthreads()):
                     future.cancel()
                     raise WorkerLost from None

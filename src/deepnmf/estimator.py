@@ -20,6 +20,7 @@ from deepnmf.callbacks import CallbackSupport, FitWatch, with_callbacks
 from deepnmf.checkpoint import Checkpoint, Kept, checkpoint_of
 from deepnmf.cluster import is_dask, on_cluster, transformed
 from deepnmf.core.arrays import Array, eye, is_blocked, to_device
+from deepnmf.core.blocks import closing
 from deepnmf.core.links import Link
 from deepnmf.core.online import Stream
 from deepnmf.core.penalties import Penalty, TopLayer
@@ -199,18 +200,19 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         """Train, set the fitted attributes, and return what X has become on the way."""
         plan = plan_of(self)
         X, data = self._data(X, plan, fitting=True)
-        check_given(plan, data)
-        refusal = plan.solver.refusal(data)
-        if refusal:
-            raise ValueError(refusal)
-        where = checkpoint_of(self.checkpoint)
-        keeper = None if where is None else Kept(where, self, data)
-        watch = FitWatch(self, X, plan)
-        watch.begin()
-        trained = train(data, plan, [self._generator()], watch.report, keeper)
-        error = squared_error(data, trained.weights, plan.link, trained.H)
-        self._keep(X, plan, trained, error, basis_of(trained.weights, plan.link))
-        watch.end()
+        with closing(data):
+            check_given(plan, data)
+            refusal = plan.solver.refusal(data)
+            if refusal:
+                raise ValueError(refusal)
+            where = checkpoint_of(self.checkpoint)
+            keeper = None if where is None else Kept(where, self, data)
+            watch = FitWatch(self, X, plan)
+            watch.begin()
+            trained = train(data, plan, [self._generator()], watch.report, keeper)
+            error = squared_error(data, trained.weights, plan.link, trained.H)
+            self._keep(X, plan, trained, error, basis_of(trained.weights, plan.link))
+            watch.end()
         return X, data, plan, trained
 
     def _data(self, X: Any, plan: Plan, *, fitting: bool) -> tuple[Any, Array]:
@@ -361,8 +363,9 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         plan = self._fitted_plan()
         X, data = self._data(X, plan, fitting=False)
         weights = [to_device(W, data) for W in self.weights_]
-        H = encode(data, weights, plan)
-        return -float(squared_error(data, weights, plan.link, H)) / data.shape[-1]
+        with closing(data):
+            H = encode(data, weights, plan)
+            return -float(squared_error(data, weights, plan.link, H)) / data.shape[-1]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file; `deepnmf.load` reads it."""

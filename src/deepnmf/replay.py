@@ -24,13 +24,21 @@ LIMIT = 100_000_000
 class Log:
     """Passes since the last copies were made, and where those are."""
 
-    passes: list[bytes] = field(default_factory=list)
+    passes: list[tuple[bytes, list[str]]] = field(default_factory=list)
+    """Each with the names that nobody needed any more when it began."""
+    gone: list[str] = field(default_factory=list)
+    """Names that nobody needs since the last of them."""
     copies: dict[int, tuple[Any, str]] = field(default_factory=dict)
     """By block: the future of its copy, and the worker that has it."""
     whole: bool = True
     """Whether copies and passes tell all that was done to the blocks."""
     cost: float = FIRST
     since: float = field(default_factory=time.monotonic)
+
+    def note(self, written: bytes) -> None:
+        """A pass was done that left something with the workers."""
+        self.passes.append((written, self.gone.copy()))
+        self.gone.clear()
 
     def due(self, alive: set[str]) -> bool:
         """Whether it is time for new copies."""
@@ -45,6 +53,7 @@ class Log:
     def begin_anew(self, copies: dict[int, tuple[Any, str]], begun: float) -> None:
         """All passes up to now are in these copies."""
         self.passes.clear()
+        self.gone.clear()
         self.copies, self.whole = copies, True
         self.since = time.monotonic()
         self.cost = self.since - begun
@@ -57,4 +66,4 @@ class Log:
             self.whole = False
 
     def _too_long(self) -> bool:
-        return sum(map(len, self.passes)) > LIMIT
+        return sum(len(written) for written, _ in self.passes) > LIMIT

@@ -79,8 +79,7 @@ class Found:
 
 def work(task: Pass, index: int, data: Any, value: Any) -> Found:
     """One block of a pass."""
-    for name in task.drop:
-        HELD.pop(name, None)
+    forget(task.drop)
     known: dict[Any, Any] = {"data": data, "value": value, "held": holding(index)}
     values = [(name, node.value(index, known)) for name, node in task.store]
     sums = [np.asarray(node.value(index, known)) for node in task.sums]
@@ -111,15 +110,27 @@ def received(copy: dict[str, Any]) -> dict[str, Any]:
 
 
 def restored(
-    index: int, data: Any, copy: dict[str, Any] | None, passes: list[bytes], names: set[str]
+    index: int,
+    data: Any,
+    copy: dict[str, Any] | None,
+    passes: list[tuple[bytes, list[str]]],
+    names: set[str],
 ) -> None:
     """Hold a lost block as it was: its copy, and what passes since then have left."""
     held = dict(copy or {})
-    for written in passes:
+    for written, gone in passes:
+        for name in gone:
+            held.pop(name, None)
         known = {"data": data, "value": None, "held": held}
         task: Pass = pickle.loads(written)
         held |= {name: node.value(index, known) for name, node in task.store}
     hold(index, {name: value for name, value in held.items() if name in names})
+
+
+def forget(names: list[str]) -> None:
+    """Hold nothing under these names any more."""
+    for name in names:
+        HELD.pop(name, None)
 
 
 def together(parts: list[Found]) -> Found:

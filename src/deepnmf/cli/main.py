@@ -23,6 +23,7 @@ from deepnmf.cli import (
     transform,
 )
 from deepnmf.cli.screen import UsageFault, say_error
+from deepnmf.cluster import ClusterError
 
 # typer brings a click of its own; what it raises for wrong use has this base.
 UsageError: Any = typer.BadParameter.__mro__[1]
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         say_error("out of memory: use --dtype float32, smaller layers or fewer samples.")
         return 1
-    except (ValueError, OSError) as problem:
+    except (ValueError, OSError, ClusterError) as problem:
         say_error(_one_line(problem))
         return 1
     except Exception as problem:

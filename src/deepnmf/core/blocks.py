@@ -10,6 +10,7 @@ same for one block in memory, for many on disk, and for many on other machines.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import operator
@@ -61,6 +62,9 @@ class Layout:
 
     def mend(self, array: Blocked, recipe: Node) -> None:
         """Say how blocks of an array that was put by are made, should they be lost."""
+
+    def close(self) -> None:
+        """Nobody needs any array of this layout again."""
 
     def sweep(
         self,
@@ -293,6 +297,16 @@ class Sum:
 
     def result(self) -> Any:
         return self.value.astype(self.dtype, copy=False)
+
+
+@contextlib.contextmanager
+def closing(data: Any) -> Iterator[None]:
+    """Work on data after which nothing of its blocks is needed again."""
+    try:
+        yield
+    finally:
+        if isinstance(data, Blocked):
+            data.layout.close()
 
 
 def layout_of(arguments: Iterable[Any]) -> Layout:
