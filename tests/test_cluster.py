@@ -227,6 +227,25 @@ def test_a_worker_killed_in_the_middle_of_a_sweep(X):
     assert model.history_[-1]["objective"] == pytest.approx(end, rel=1e-3)
 
 
+def test_when_copies_are_made(monkeypatch):
+    """After their share of the time, after too many bytes, where one is missing, or all is new."""
+    monkeypatch.setattr(replay, "LIMIT", 100)
+    log = replay.Log(cost=1e9)
+    for _ in range(replay.FEWEST):
+        log.note(b"a pass of more than a few bytes")
+    assert not log.due({"here"})
+    log.note(b"one more")
+    assert log.due({"here"})
+    log.begin_anew({0: (None, "there")}, begun=log.since)
+    log.cost = 1e9
+    assert not log.due({"here", "there"})
+    assert log.due({"here"})
+    assert log.can_restore(0, {"there"})
+    assert not log.can_restore(0, {"here"})
+    log.cost = 0
+    assert log.due({"here", "there"})
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

@@ -18,6 +18,8 @@ FIRST = 0.5
 """Seconds that the first copies are reckoned with."""
 LIMIT = 100_000_000
 """Bytes of passes after which there are copies whatever they take: the client keeps the passes."""
+FEWEST = 8
+"""Passes that are kept however large they are."""
 
 
 @dataclass
@@ -66,4 +68,5 @@ class Log:
             self.whole = False
 
     def _too_long(self) -> bool:
-        return sum(len(written) for written, _ in self.passes) > LIMIT
+        size = sum(len(written) for written, _ in self.passes)
+        return len(self.passes) > FEWEST and size > LIMIT
