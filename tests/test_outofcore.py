@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse
 
 import deepnmf
-from deepnmf.core.blocks import FileBlocks, Layout, split
+from deepnmf.core.blocks import Layout, split
+from deepnmf.core.files import FileBlocks
 from deepnmf.core.starts import Given
 from deepnmf.outofcore import to_rows
 from deepnmf.settings import memory

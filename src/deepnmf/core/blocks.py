@@ -14,8 +14,6 @@ import contextlib
 import functools
 import itertools
 import operator
-import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +21,8 @@ from typing import Any, NamedTuple
 
 import array_api_compat.numpy as numpy_space
 import numpy as np
+
+from deepnmf.core.files import stored_as
 
 Block = Any
 """What a `Blocked` array is for one block of samples: a NumPy array, or a sparse matrix."""
@@ -327,39 +327,6 @@ def split(array: np.ndarray, layout: Layout) -> Blocked:
     edges = [*layout.starts(), layout.samples]
     blocks = [array[:, low:high] for low, high in itertools.pairwise(edges)]
     return Blocked(Leaf(blocks), layout, array.shape[0], array.dtype)
-
-
-def stored_as(layout: Layout, rows: int, dtype: Any) -> Any:
-    """Where blocks of an array of that size are put."""
-    if rows * layout.samples * np.dtype(dtype).itemsize <= layout.room:
-        return [None] * len(layout.widths)
-    return FileBlocks(layout, rows, dtype)
-
-
-class FileBlocks:
-    """Blocks in a file without a name, gone with this object. Read and written, not mapped: so
-    only what is worked on is in memory."""
-
-    def __init__(self, layout: Layout, rows: int, dtype: Any) -> None:
-        self.layout, self.rows, self.dtype = layout, rows, np.dtype(dtype)
-        self.starts = layout.starts()
-        self.file = tempfile.TemporaryFile(prefix="deepnmf-codes-")  # noqa: SIM115
-
-    def __setitem__(self, index: int, block: Block) -> None:
-        data = memoryview(np.ascontiguousarray(block, dtype=self.dtype).data).cast("B")
-        place = self._place(index)
-        while len(data):
-            written = os.pwrite(self.file.fileno(), data, place)
-            data, place = data[written:], place + written
-
-    def __getitem__(self, index: int) -> Block:
-        width = self.layout.widths[index]
-        size = self.rows * width * self.dtype.itemsize
-        raw = os.pread(self.file.fileno(), size, self._place(index))
-        return np.frombuffer(raw, dtype=self.dtype).reshape(self.rows, width)
-
-    def _place(self, index: int) -> int:
-        return self.starts[index] * self.rows * self.dtype.itemsize
 
 
 class _Space:

@@ -1,0 +1,57 @@
+"""Where blocks of codes are put: in memory, or in a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Cut(Protocol):
+    """How samples are cut into blocks: a `Layout`."""
+
+    @property
+    def widths(self) -> tuple[int, ...]: ...
+
+    @property
+    def room(self) -> float: ...
+
+    @property
+    def samples(self) -> int: ...
+
+    def starts(self) -> list[int]: ...
+
+
+def stored_as(layout: Cut, rows: int, dtype: Any) -> Any:
+    """Where blocks of an array of that size are put."""
+    if rows * layout.samples * np.dtype(dtype).itemsize <= layout.room:
+        return [None] * len(layout.widths)
+    return FileBlocks(layout, rows, dtype)
+
+
+class FileBlocks:
+    """Blocks in a file without a name, gone with this object. Read and written, not mapped: so
+    only what is worked on is in memory."""
+
+    def __init__(self, layout: Cut, rows: int, dtype: Any) -> None:
+        self.layout, self.rows, self.dtype = layout, rows, np.dtype(dtype)
+        self.starts = layout.starts()
+        self.file = tempfile.TemporaryFile(prefix="deepnmf-codes-")  # noqa: SIM115
+
+    def __setitem__(self, index: int, block: Any) -> None:
+        data = memoryview(np.ascontiguousarray(block, dtype=self.dtype).data).cast("B")
+        place = self._place(index)
+        while len(data):
+            written = os.pwrite(self.file.fileno(), data, place)
+            data, place = data[written:], place + written
+
+    def __getitem__(self, index: int) -> Any:
+        width = self.layout.widths[index]
+        size = self.rows * width * self.dtype.itemsize
+        raw = os.pread(self.file.fileno(), size, self._place(index))
+        return np.frombuffer(raw, dtype=self.dtype).reshape(self.rows, width)
+
+    def _place(self, index: int) -> int:
+        return self.starts[index] * self.rows * self.dtype.itemsize
