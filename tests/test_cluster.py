@@ -159,7 +159,7 @@ def test_a_cluster_that_cannot_go_on_is_named(X, client, monkeypatch):
         raise cluster_module.WorkerLost
 
     monkeypatch.setattr(cluster_module.DaskLayout, "_restore", lost)
-    with pytest.raises(cluster_module.ClusterError, match="5 times.*checkpoint"):
+    with pytest.raises(replay.ClusterError, match="5 times.*checkpoint"):
         deepnmf.dnmf(3, **QUICK).fit(da.from_array(X, chunks=(60, 30)))
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from deepnmf.core.arrays import Array
 from deepnmf.core.blocks import Applied, Blocked, Layout, Leaf, Node, Swept, ToStore
 from deepnmf.inputs import check_entries
-from deepnmf.replay import Log
+from deepnmf.replay import ClusterError, Log
 from deepnmf.workers import (
     Data,
     Found,
@@ -167,10 +167,6 @@ class Chunks:
 
 class WorkerLost(Exception):
     """A worker that had blocks is gone."""
-
-
-class ClusterError(RuntimeError):
-    """A cluster on which a fit cannot go on."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ FEWEST = 8
 """Passes that are kept however large they are."""
 
 
+class ClusterError(RuntimeError):
+    """Workers are lost faster than their blocks can be made again."""
+
+
 @dataclass
 class Log:
     """Passes since the last copies were made, and where those are."""
