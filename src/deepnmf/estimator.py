@@ -334,18 +334,9 @@ class DeepNMF(ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin
         """What codes decode to: (n_samples, n_features). `layer` as in `transform`."""
         check_is_fitted(self)
         layer = self._layer(layer)
-        Z = Z if is_tensor(Z) else np.asarray(Z)
-        size = self.weights_[layer - 1].shape[-1]
-        if Z.ndim != 2 or Z.shape[1] != size:
-            raise ValueError(
-                f"inverse_transform: codes of layer {layer} have shape (n_samples, {size}), got "
-                f"{tuple(Z.shape)}."
-            )
         link = self._fitted_plan().link
         weights = self.weights_[:layer]
-        H = to_device(Z, weights[0]).T
-        if not link.linear:
-            check_codes(H.T, link, layer)
+        H = check_codes(Z, weights, link).T
         if self.project_codes and layer == len(self.weights_):
             H = link.decode(H) * self.code_scale_
         return decode(weights, link, H).T

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
-from deepnmf.core.arrays import Array, is_sparse, namespace
+from deepnmf.core.arrays import Array, is_sparse, namespace, to_device
 from deepnmf.core.links import Link
 
 
@@ -74,16 +75,24 @@ def check_entries(X: Array, whom: str, signed: bool = False) -> None:
             )
 
 
-def check_codes(Z: Array, link: Link, layer: int) -> None:
-    """Codes that a link can decode are ≥ 0 and finite."""
-    xp = namespace(Z)
-    bad = ~((Z >= 0) & xp.isfinite(Z))
-    where = _first(Z, bad)
+def check_codes(Z: Any, weights: Sequence[Array], link: Link) -> Array:
+    """Codes (n, k) of the last of these layers, where its weights are; those that a link other
+    than the identity can decode are ≥ 0 and finite."""
+    Z = Z if is_tensor(Z) else np.asarray(Z)
+    layer, size = len(weights), weights[-1].shape[-1]
+    if Z.ndim != 2 or Z.shape[1] != size:
+        raise ValueError(
+            f"inverse_transform: codes of layer {layer} have shape (n_samples, {size}), got "
+            f"{tuple(Z.shape)}."
+        )
+    Z = to_device(Z, weights[0])
+    where = None if link.linear else _first(Z, ~((Z >= 0) & namespace(Z).isfinite(Z)))
     if where is not None:
         raise ValueError(
             f"inverse_transform: Z[{where[0]}, {where[1]}] = {float(Z[where])} is no code of layer "
             f"{layer}: through the link {type(link).__name__} codes are finite and ≥ 0."
         )
+    return Z
 
 
 def _refuse(X: Array, bad: Array, whom: str) -> None:

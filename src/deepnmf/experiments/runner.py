@@ -59,7 +59,7 @@ def run(
         card = on_card(X, device)
         if "device" in model.get_params():
             model.set_params(device=device)
-        work = _stacked if card and stackable(model) and len(wanted) > 1 else _one_by_one
+        work = _stacked if card and stackable(model) else _one_by_one
         job = Job(experiment, fit, model, X, y, folds)
         for fold, seed, found in work(job, wanted):
             rows.append(_rows(experiment, fit, fold, seed, found))
