@@ -8,10 +8,12 @@ from sklearn.base import clone
 
 import deepnmf
 from deepnmf import baselines, stacks
+from deepnmf.core.graphs import Recorded
 from deepnmf.core.penalties import SquaredL1, Zero
 from deepnmf.core.solvers import Nesterov
 from deepnmf.core.subproblems import codes_problem
 from deepnmf.evaluation import cluster_scores_many
+from deepnmf.settings import plan_of
 from tests.core.test_subproblems import SHAPES, placed, problems
 from tests.tables import DEEP, LINKS, PENALTIES, named
 
@@ -95,6 +97,34 @@ def test_fused_steps_on_ragged_sizes(rng):
         found = Nesterov(max_steps=500).update(there, F).F.cpu().numpy().astype(float)
         assert found.shape == H.shape
         assert float(problem.value(found)) == pytest.approx(float(problem.value(here)), rel=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(12,), (20, 8), (20, 12, 8)])
+@pytest.mark.parametrize("model", DEEP, ids=named)
+def test_a_recorded_sweep_equals_a_launched_one(model, sizes, digits, rng):
+    X = torch.from_numpy(digits[:300].astype("float32")).cuda().T
+    stage = plan_of(model(sizes, solver="nesterov")).whole_stage(X)
+    shapes = zip((64, *sizes[:-1]), sizes, strict=True)
+    weights = [torch.from_numpy(rng.random(shape).astype("float32")).cuda() for shape in shapes]
+    H = torch.from_numpy(rng.random((sizes[-1], 300)).astype("float32")).cuda()
+    done = []
+
+    def sweep(factors):
+        done.append(factors)
+        return stage.sweep(factors)
+
+    assert stage.recordable
+    recorded = Recorded(sweep)
+    launched = played = stage.begin(weights, H)
+    for _ in range(8):
+        before, copy = played.H, played.H.clone()
+        launched, played = stage.sweep(launched), recorded(played)
+        assert torch.equal(before, copy)  # not written over
+        expected, found = stage.objective(launched), stage.objective(played)
+        assert float(found[0]) == pytest.approx(float(expected[0]), rel=1e-5)
+        for one, other in zip(played.weights, launched.weights, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+    assert len(done) == 4  # twice as usual, once on its stream, once to record
 
 
 @pytest.mark.parametrize("link", ["identity", "root"])

@@ -132,7 +132,9 @@ def epsilon(X: Array) -> float:
 
 def eye(size: int, like: Array) -> Array:
     """The identity matrix in the library, dtype and device of `like`."""
-    return to_device(np.eye(size), like)
+    if is_numpy(like):
+        return np.eye(size, dtype=like.dtype)
+    return namespace(like).eye(size, dtype=like.dtype, device=array_api_compat.device(like))
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:

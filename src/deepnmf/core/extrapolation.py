@@ -64,6 +64,7 @@ class Extrapolated:
     """A stage whose sweeps look ahead; what `descend` asks of a stage."""
 
     stage: LinearStage
+    recordable = False
 
     def begin(self, weights: Sequence[Array], H: Array) -> Moving:
         """The factors that the stage starts from."""

@@ -67,8 +67,9 @@ def update(
     A, B = _flat(problem.A), _flat(problem.B)
     mu, lam = problem.penalty.uniform or (0.0, 0.0)
     if problem.by_column:
-        A, B = None, A + problem.penalty.gradient(eye(rows, A))
-        mu, lam = 0.0, 0.0
+        A, B, mu, lam = None, A, 0.0, 0.0
+        if problem.penalty.active:
+            B = B + problem.penalty.gradient(eye(rows, B))
         start, C = _flat(F.mT), _flat(problem.C.mT)
         tile = TILE_CODES
     else:

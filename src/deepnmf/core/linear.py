@@ -87,6 +87,12 @@ class LinearStage(Stage):
     rescaled: bool = False
     """Begin with W and H at their best common scale."""
 
+    @property
+    def recordable(self) -> bool:
+        uniform = all(R.uniform is not None for R in self.penalties_W)
+        free = not any(self.scaling.unit_columns)
+        return uniform and free and self.solver.recordable(self.X)
+
     def begin(self, weights: Sequence[Array], H: Array) -> Factors:
         """The factors a stage starts from."""
         sums = add_up(self.X, H)

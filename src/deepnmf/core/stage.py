@@ -26,6 +26,11 @@ class Descent(ABC):
 
     X: Array
 
+    @property
+    def recordable(self) -> bool:
+        """Whether a sweep is launches on a card alone, as `graphs.Recorded` needs them."""
+        return False
+
     @abstractmethod
     def sweep(self, factors: Any) -> Any:
         """Every factor once."""

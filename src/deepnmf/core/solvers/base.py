@@ -38,6 +38,12 @@ class Solver(ABC):
         del X
         return False
 
+    def recordable(self, X: Array) -> bool:
+        """Whether updates where X lives are launches alone, as `graphs.Recorded` needs them, for
+        penalties that are `uniform` and columns of any norm."""
+        del X
+        return False
+
     @property
     def rounds(self) -> bool:
         """Whether products on a card may be rounded to TF32."""

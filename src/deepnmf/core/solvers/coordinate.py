@@ -198,9 +198,15 @@ class Auto(Solver):
     def rescales(self, X: Array) -> bool:
         return is_numpy(X)
 
+    def recordable(self, X: Array) -> bool:
+        return self._chosen(X).recordable(X)
+
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
-        solver: Solver = Coordinate() if is_numpy(F) else Nesterov()
-        return solver.update(problem, F, memory)
+        return self._chosen(F).update(problem, F, memory)
+
+    @staticmethod
+    def _chosen(X: Array) -> Solver:
+        return Coordinate() if is_numpy(X) else Nesterov()
 
 
 def kernels() -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from deepnmf.core.arrays import Array, fused_kernels, namespace
@@ -42,8 +43,14 @@ class Nesterov(Solver):
     def rounds(self) -> bool:
         return self.tf32
 
+    def recordable(self, X: Array) -> bool:
+        return self._fused(X) is not None and X.dtype == namespace(X).float32
+
+    def _fused(self, X: Array) -> ModuleType | None:
+        return fused_kernels(X) if self.tol == 0 else None
+
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
-        fused = fused_kernels(F) if self.tol == 0 else None
+        fused = self._fused(F)
         if fused is not None and fused.covers(problem, F):
             return Outcome(*fused.update(problem, F, self.max_steps, memory))
         xp = namespace(F)
