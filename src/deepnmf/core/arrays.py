@@ -304,16 +304,17 @@ def eigh(A: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
-def transposed_product(A: Array, X: Array) -> Array:
+def transposed_product(A: Array, X: Array, *, by_rows: bool = False) -> Array:
     """Aᵀ X, (…, k, n), for A (…, m, k) and X (…, m, n), which may be sparse.
 
-    On a card as the transpose of Xᵀ A: so it lies sample by sample, as its kernels want it.
+    On a card as the transpose of Xᵀ A: so it lies sample by sample, as the kernels of accelerated
+    steps want it. Those of line searches want it `by_rows`.
     """
     if isinstance(X, Blocked):
         return lazy(transposed_product, A, X)
     if is_sparse(X):
         return transposed(_sparse_product(X.T, A))
-    if fused_kernels(X) is not None:
+    if fused_kernels(X) is not None and not by_rows:
         return (X.mT @ A).mT
     return A.mT @ X
 

@@ -16,7 +16,6 @@ from deepnmf.core.arrays import (
     choose,
     epsilon,
     gram,
-    in_order,
     inner,
     is_blocked,
     namespace,
@@ -98,7 +97,7 @@ class NonlinearStage(Stage):
         depth = len(factors.weights)
         W1, memories = factors.weights[0], list(factors.memories)
         residual = 0 * factors.residual
-        P = in_order(transposed_product(W1, self.X))
+        P = transposed_product(W1, self.X, by_rows=True)
         chain = Chain.forward(self.link, factors.weights, factors.H, factors.first_gram, P)
         codes = self._codes(chain)
         if is_blocked(P):
@@ -209,7 +208,7 @@ def polish_codes(
     has fallen far below the first. Samples that are done drop out of the work."""
     xp, double = namespace(H), epsilon(H) < 1e-10
     tol, rounds = (1e-6, 40) if double else (1e-3, 8)
-    M, P = gram(weights[0]), in_order(transposed_product(weights[0], X))
+    M, P = gram(weights[0]), transposed_product(weights[0], X, by_rows=True)
     variable = Variable(len(weights), codes=True, penalty=penalty)
     chain = Chain.forward(link, weights, H, M, P)
     t: Array = None
