@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 import deepnmf
 from deepnmf import baselines, stacks
+from deepnmf.core.arrays import fused_kernels
 from deepnmf.core.graphs import Recorded
 from deepnmf.core.penalties import SquaredL1, Zero
 from deepnmf.core.solvers import Nesterov
@@ -97,6 +98,17 @@ def test_fused_steps_on_ragged_sizes(rng):
         found = Nesterov(max_steps=500).update(there, F).F.cpu().numpy().astype(float)
         assert found.shape == H.shape
         assert float(problem.value(found)) == pytest.approx(float(problem.value(here)), rel=1e-3)
+
+
+def test_a_card_that_is_not_the_current_one_gets_plain_operations(low_rank, monkeypatch):
+    X = torch.from_numpy(low_rank.T.astype("float32")).cuda()
+    settings = {"max_iter": 10, "pretrain_iter": 10, "tol": 0, "random_state": 0}
+    here = deepnmf.sdnmf_l((8, 5), **settings).fit(X)
+    assert fused_kernels(X) is not None
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: X.device.index + 1)
+    assert fused_kernels(X) is None
+    there = deepnmf.sdnmf_l((8, 5), **settings).fit(X)
+    assert there.reconstruction_err_ == pytest.approx(here.reconstruction_err_, rel=2e-2)
 
 
 @pytest.mark.parametrize("sizes", [(12,), (20, 8), (20, 12, 8)])

@@ -54,8 +54,11 @@ def namespace(*arrays: Array) -> Any:
 
 
 def fused_kernels(X: Array) -> ModuleType | None:
-    """The kernels for arrays on a CUDA device, None for others or where Triton is missing."""
+    """The kernels for arrays on the current CUDA device, which is where they would be launched;
+    None for others, or where Triton is missing."""
     if is_numpy(X) or X.device.type != "cuda" or not _has_triton():
+        return None
+    if X.device.index != importlib.import_module("torch").cuda.current_device():
         return None
     return importlib.import_module("deepnmf.core.fused")
 
