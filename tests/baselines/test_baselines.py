@@ -24,8 +24,10 @@ from deepnmf.baselines import (
     SemiNMF,
     SparseNMF,
     UpPropagationNMF,
+    deep_semi,
     hoyer,
     l0,
+    semi,
     sparse,
 )
 from deepnmf.baselines.hoyer import sparseness, with_sparseness
@@ -360,6 +362,23 @@ def test_semi_nmf_takes_negative_data_and_its_weights_are_the_best(X):
     assert (model.weights_[0] < 0).any()
     with pytest.raises(ValueError, match="Negative"):
         NsNMF(4).fit(signed)
+
+
+@pytest.mark.parametrize("rank", [3, 9])
+@pytest.mark.parametrize("name", [name for name in METHODS if "semi" in name])
+def test_weights_of_any_sign_are_found_in_the_span_of_few_samples(name, rank, rng, monkeypatch):
+    """More features than samples, who may not even be independent: the same fit as on all rows."""
+    X = rng.standard_normal((9, rank)) @ rng.standard_normal((rank, 50))
+    short = clone(METHODS[name]).fit(X)
+    for module in (semi, deep_semi):
+        monkeypatch.setattr(module, "in_span", lambda data: (None, data))
+    full = clone(METHODS[name]).fit(X)
+    for one, other in zip(short.history_, full.history_, strict=True):
+        assert one["objective"] == pytest.approx(other["objective"], rel=1e-6, abs=1e-9)
+    assert short.weights_[0].shape == (50, short.weights_[0].shape[1])
+    np.testing.assert_allclose(
+        short.inverse_transform(short.codes_), full.inverse_transform(full.codes_), atol=1e-5
+    )
 
 
 def test_deep_semi_nmf_is_no_better_than_the_best_of_its_rank(X):

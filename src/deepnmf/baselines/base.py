@@ -30,12 +30,13 @@ from deepnmf.core.arrays import (
     to_device,
 )
 from deepnmf.core.linear import fit_of_sums
+from deepnmf.core.links import Identity
 from deepnmf.core.samples import Sums
 from deepnmf.core.stage import Descent, choose_each
 from deepnmf.core.starts import Generators, Given, Start
 from deepnmf.core.training import Trained, descend
 from deepnmf.core.watch import Record, Watch
-from deepnmf.inputs import check_data, is_tensor
+from deepnmf.inputs import check_codes, check_data, is_tensor
 from deepnmf.settings import layer_sizes, number, start_of, whole
 
 Callback = Callable[[Record], bool | None]
@@ -176,15 +177,8 @@ class Baseline(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """What codes decode to: (n_samples, n_features)."""
         check_is_fitted(self)
         layer = self._layer(layer)
-        Z = Z if is_tensor(Z) else np.asarray(Z)
-        size = self.weights_[layer - 1].shape[-1]
-        if Z.ndim != 2 or Z.shape[1] != size:
-            raise ValueError(
-                f"inverse_transform: codes of layer {layer} have shape (n_samples, {size}), got "
-                f"{tuple(Z.shape)}."
-            )
         weights = self.weights_[:layer]
-        return self._decode(weights, to_device(Z, weights[0]).T).T
+        return self._decode(weights, check_codes(Z, weights, Identity()).T).T
 
     def basis(self, layer: int | None = None) -> Array:
         """(k_layer, n_features): what a unit code of that layer decodes to."""

@@ -11,7 +11,9 @@ from deepnmf.baselines.semi import (
     Signed,
     better,
     first_codes_of,
+    in_span,
     least_squares_weights,
+    lifted,
     precise_sums,
     semi_step,
     solved,
@@ -102,15 +104,16 @@ class DeepSemiNMF(Layered):
 
     def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         link, H = self._link(), X
+        Q, R = in_span(X)
         weights: list[Array] = []
         for layer, size in enumerate(self._sizes(), 1):
             data = H
             if layer > 1:
-                R = link.scale(H)
-                weights[-1] = weights[-1] * R
-                data = link.project(H / R)
+                scale = link.scale(H)
+                weights[-1] = weights[-1] * scale
+                data = link.project(H / scale)
             codes = first_codes_of(data, size, generators, self.start, self.fill)
-            problem = Signed(data)
+            problem = Signed(R if layer == 1 else data)
             state, _, _ = descend(
                 problem, problem.begin(codes), self.tol, self.pretrain_iter, watch,
                 stage_name="pretrain", layer=layer,
@@ -118,8 +121,8 @@ class DeepSemiNMF(Layered):
             weights.append(state.weights[0])
             H = state.H
         straight = link.linear or len(weights) == 1
-        whole_problem = SignedLayers(X) if straight else SignedThrough(X, link)
-        return self._descend(whole_problem, whole_problem.begin(weights, H), watch)
+        whole_problem = SignedLayers(R) if straight else SignedThrough(R, link)
+        return lifted(self._descend(whole_problem, whole_problem.begin(weights, H), watch), Q)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
         return encode_through(X, weights, self._link(), (Zero(),) * len(weights))

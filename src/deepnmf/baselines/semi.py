@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deepnmf.baselines.base import (
@@ -84,11 +84,33 @@ class SemiNMF(SingleLayer):
             _, H = self._first(X, generators)
         else:
             H = first_codes_of(X, self._sizes()[0], generators, start, self.fill)
-        problem = Signed(X)
-        return self._descend(problem, problem.begin(H), watch)
+        Q, R = in_span(X)
+        problem = Signed(R)
+        return lifted(self._descend(problem, problem.begin(H), watch), Q)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
         return nonnegative_least_squares(X, weights[0], Zero())
+
+
+def in_span(X: Array) -> tuple[Array | None, Array]:
+    """Q and R with X = QR and QᵀQ = I, where a dense X has more features than samples; else None
+    and X.
+
+    The best weights of any sign, X Hᵀ(HHᵀ)⁻¹, lie in the span of the samples. With W = QV,
+    ‖X − WH‖ = ‖R − VH‖: the same problem with as many rows as there are samples.
+    """
+    if is_sparse(X) or X.shape[-2] <= X.shape[-1]:
+        return None, X
+    Q, R = namespace(X).linalg.qr(X)
+    return Q, R
+
+
+def lifted(trained: Trained, Q: Array | None) -> Trained:
+    """What was trained on R, for X = QR."""
+    if Q is None:
+        return trained
+    first, *others = trained.weights
+    return replace(trained, weights=(Q @ first, *others))
 
 
 def first_codes_of(X: Array, k: int, generators: Generators, start: Any, fill: Any) -> Array:
