@@ -175,6 +175,31 @@ def test_evaluate_with_labels_of_ones_own(call, data, model, tmp_path):
     assert (code, err) == (1, f"error: {labels}: holds 2 labels for 40 samples.\n")
 
 
+def test_labels_from_a_column_of_the_data(call, low_rank, model, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    cells = tmp_path / "cells.h5ad"
+    with h5py.File(cells, "w") as file:
+        file["X"] = low_rank.T
+        file["obs/_index"] = [f"cell {place}" for place in range(40)]
+        file["obs/batch"] = np.arange(40) % 4
+        file["obs/type/categories"] = ["B", "T"]
+        file["obs/type/codes"] = np.arange(40) % 2
+        file["obs/gaps/categories"] = ["B", "T"]
+        file["obs/gaps/codes"] = np.arange(40) % 2 - np.equal(np.arange(40), 6)
+    for column, clusters in (("batch", 4), ("type", 2)):
+        code, out, _ = call("evaluate", model, cells, "--labels", column, "--json")
+        assert code == 0
+        assert json.loads(out)["n_clusters"] == clusters
+    code, _, err = call("evaluate", model, cells, "--labels", "gaps")
+    assert code == 1
+    assert "gaps: no label for 1 of 40 samples, first sample 6." in err
+    _, _, err = call("evaluate", model, cells)
+    assert "give them with --labels FILE or a column, one of batch, gaps, type." in err
+    code, _, err = call("evaluate", model, cells, "--labels", "cell_type")
+    assert code == 1
+    assert "nor such a column of the data. Columns: batch, gaps, type." in err
+
+
 def test_data_of_any_sign_for_models_of_any_sign(call, tmp_path, low_rank):
     path, codes = tmp_path / "signed.npy", tmp_path / "codes.npy"
     np.save(path, low_rank.T - low_rank.mean())

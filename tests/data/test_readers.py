@@ -26,6 +26,19 @@ def write_h5ad(path, X=SPARSE):
             frame = file.create_group(table)
             frame.attrs["_index"] = "_index"
             frame["_index"] = np.asarray(names, dtype="S")
+        write_columns(file["obs"])
+
+
+def write_columns(obs):
+    """Two cells' worth of every kind of column that anndata writes."""
+    obs["donor"] = np.asarray(["d1", "d2"], dtype="S")
+    obs["depth"] = [10, 20]
+    obs["type/categories"] = np.asarray(["B", "T"], dtype="S")
+    obs["type/codes"] = np.asarray([1, -1], dtype="i1")
+    obs["doublet/values"], obs["doublet/mask"] = [True, False], [False, True]
+    obs["__categories/old"] = np.asarray(["x", "y"], dtype="S")
+    obs["old"] = np.asarray([0, 1], dtype="i1")
+    obs["old"].attrs["categories"] = obs["__categories/old"].ref
 
 
 def write_parquet(path):
@@ -87,6 +100,14 @@ def test_names_are_found(name, features, samples, tmp_path):
     assert features is None or list(data.feature_names) == features
     assert (data.sample_names is None) == (samples is None)
     assert samples is None or list(data.sample_names) == samples
+
+
+def test_what_a_file_of_cells_knows_about_them(tmp_path):
+    write_h5ad(tmp_path / "cells.h5ad")
+    columns = read(tmp_path / "cells.h5ad").columns
+    assert {name: values.tolist() for name, values in columns.items()} == {
+        "donor": ["d1", "d2"], "depth": [10, 20], "type": ["T", None], "old": ["x", "y"],
+    }  # fmt: skip
 
 
 def test_labels_that_come_with_the_data(tmp_path):

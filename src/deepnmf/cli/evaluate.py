@@ -20,7 +20,7 @@ NAMES = {
 def evaluate(
     model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
     data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
-    labels: str | None = typer.Option(None, help="Labels: .npy, or text with one a line."),
+    labels: str | None = typer.Option(None, help=inputs.LABELS),
     repeats: int = typer.Option(10, min=1, help="K-means runs to average over."),
     normalize_codes: str = typer.Option("none", help="l2 scales every code to unit norm first."),
     seed: int = typer.Option(0, help="Seed of K-means."),
@@ -35,7 +35,8 @@ def evaluate(
     dataset = inputs.load_data(data)
     y = inputs.load_labels(dataset, labels)
     if y is None:
-        raise ValueError(f"{data}: comes without labels; give them with --labels FILE.")
+        columns = f" or a column, one of {', '.join(dataset.columns)}" if dataset.columns else ""
+        raise ValueError(f"{data}: comes without labels; give them with --labels FILE{columns}.")
     codes = stored.model.transform(inputs.prepare_for(stored, dataset))
     scores = cluster_scores(
         codes,

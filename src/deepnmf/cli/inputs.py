@@ -80,13 +80,26 @@ def prepare_for(stored: Any, dataset: Any) -> Any:
     return prepare(X, stored.notes.get("normalize", "none"), dtype, signed)
 
 
+LABELS = "Labels: .npy, text with one a line, or a column of .h5ad's obs."
+
+
 def load_labels(dataset: Any, labels: str | None) -> Any:
-    """The labels: from a file, or those the data came with."""
+    """The labels: from a file, a column of what the data came with, or its labels."""
     from deepnmf.data import read_labels
 
     if labels is None:
         return dataset.y
-    found = read_labels(labels)
+    if labels in dataset.columns:
+        return _without_gaps(labels, dataset.columns[labels])
+    try:
+        found = read_labels(labels)
+    except FileNotFoundError as problem:
+        if not dataset.columns:
+            raise
+        columns = ", ".join(sorted(dataset.columns))
+        raise FileNotFoundError(
+            f"{labels}: there is no such file, nor such a column of the data. Columns: {columns}."
+        ) from problem
     if len(found) == dataset.X.shape[0] + 1:
         raise ValueError(
             f"{labels}: holds {len(found)} labels for {dataset.X.shape[0]} samples: remove the "
@@ -95,6 +108,17 @@ def load_labels(dataset: Any, labels: str | None) -> Any:
     if len(found) != dataset.X.shape[0]:
         raise ValueError(f"{labels}: holds {len(found)} labels for {dataset.X.shape[0]} samples.")
     return found
+
+
+def _without_gaps(name: str, column: Any) -> Any:
+    """A column as labels, as words where it is of words; one with missing values is refused."""
+    missing = [place for place, value in enumerate(column) if value is None or value != value]
+    if missing:
+        raise ValueError(
+            f"{name}: no label for {len(missing)} of {len(column)} samples, first sample "
+            f"{missing[0]}. Leave them out of the data, or give all labels in a file."
+        )
+    return column.astype(str) if column.dtype == object else column
 
 
 def one_of(option: str, value: str, choices: tuple[str, ...] | list[str]) -> str:

@@ -13,7 +13,7 @@ from deepnmf.cli.screen import check_writable, say
 def report(
     model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
     data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
-    labels: str | None = typer.Option(None, help="Labels: .npy, or text with one a line."),
+    labels: str | None = typer.Option(None, help=inputs.LABELS),
     output: str = typer.Option(..., "-o", "--output", help="The page to write: report.html."),
 ) -> None:
     """Write one HTML file to explore a model: classes, samples, their parts, and so on down."""

@@ -15,7 +15,7 @@ from deepnmf.cli.screen import UsageFault, say, steps
 def study(
     data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
     output: str = typer.Option(..., "-o", "--output", help="The folder to write to."),
-    labels: str | None = typer.Option(None, help="Labels: .npy, or text with one a line."),
+    labels: str | None = typer.Option(None, help=inputs.LABELS),
     ignore_labels: bool = typer.Option(
         False, "--ignore-labels", help="Do without the labels that the data come with."
     ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ class Dataset:
     """Rows and columns, where a sample is an image: X[i].reshape(image_shape) is upright."""
     feature_names: np.ndarray | None = None
     sample_names: np.ndarray | None = None
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """What else a file knows about its samples, one value each: the columns of `obs` in .h5ad."""
     name: str = ""
 
 

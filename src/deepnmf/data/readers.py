@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from deepnmf.data.dataset import DataError, Dataset, check_chunks
+from deepnmf.data.h5ad import read_h5ad
 from deepnmf.data.tables import read_csv, read_parquet
 
 IMAGES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".tif", ".tiff", ".gif")
@@ -177,38 +178,6 @@ def _read_mat(path: Path) -> Dataset:
     return _matrix(path, X.tocsr() if scipy.sparse.issparse(X) else X, y)
 
 
-def _read_h5ad(path: Path) -> Dataset:
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        if "X" not in file:
-            raise DataError(f"{path}: has no X.")
-        X = file["X"]
-        if isinstance(X, h5py.Group):
-            kind = str(X.attrs.get("encoding-type", "csr_matrix"))
-            build = scipy.sparse.csc_matrix if kind.startswith("csc") else scipy.sparse.csr_matrix
-            parts = (X["data"][:], X["indices"][:], X["indptr"][:])
-            matrix = build(parts, shape=tuple(X.attrs["shape"])).tocsr()
-        else:
-            matrix = X[:]
-        return Dataset(
-            matrix,
-            feature_names=_index_of(file.get("var")),
-            sample_names=_index_of(file.get("obs")),
-            name=path.stem,
-        )
-
-
-def _index_of(frame: Any) -> np.ndarray | None:
-    """The names of an anndata table's rows."""
-    if frame is None:
-        return None
-    key = frame.attrs.get("_index", "_index")
-    if key not in frame:
-        return None
-    return np.asarray(frame[key].asstr()[:], dtype=object)
-
-
 def _read_images(folder: Path) -> Dataset:
     from PIL import Image
 
@@ -277,7 +246,7 @@ READERS: dict[str, Callable[[Path], Dataset]] = {
     ".mtx": _read_mtx,
     ".mtx.gz": _read_mtx,
     ".mat": _read_mat,
-    ".h5ad": _read_h5ad,
+    ".h5ad": read_h5ad,
     ".h5": _in_memory(_open_hdf5),
     ".hdf5": _in_memory(_open_hdf5),
     ".zarr": _in_memory(_open_zarr),

@@ -1,0 +1,89 @@
+"""Files of anndata: X, the names of rows and columns, and what `obs` knows about the samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from deepnmf.data.dataset import DataError, Dataset
+
+
+def read_h5ad(path: Path) -> Dataset:
+    """Cells by genes."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        if "X" not in file:
+            raise DataError(f"{path}: has no X.")
+        X = file["X"]
+        if isinstance(X, h5py.Group):
+            kind = str(X.attrs.get("encoding-type", "csr_matrix"))
+            build = scipy.sparse.csc_matrix if kind.startswith("csc") else scipy.sparse.csr_matrix
+            parts = (X["data"][:], X["indices"][:], X["indptr"][:])
+            matrix = build(parts, shape=tuple(X.attrs["shape"])).tocsr()
+        else:
+            matrix = X[:]
+        return Dataset(
+            matrix,
+            feature_names=_index_of(file.get("var")),
+            sample_names=_index_of(file.get("obs")),
+            columns=_columns(file.get("obs")),
+            name=path.stem,
+        )
+
+
+def _index_of(frame: Any) -> np.ndarray | None:
+    """The names of a table's rows."""
+    key = None if frame is None else _key(frame)
+    if key is None or key not in frame:
+        return None
+    return np.asarray(frame[key].asstr()[:], dtype=object)
+
+
+def _key(frame: Any) -> str:
+    """The name of the column that holds a table's index."""
+    return str(getattr(frame, "attrs", {}).get("_index", "_index"))
+
+
+def _columns(frame: Any) -> dict[str, np.ndarray]:
+    """The columns of a table but its index: numbers, words and categories."""
+    import h5py
+
+    if not isinstance(frame, h5py.Group):
+        return {}
+    found = {}
+    for name in frame:
+        if name not in (_key(frame), "__categories"):
+            values = _column(frame, name)
+            if values is not None and values.ndim == 1:
+                found[name] = values
+    return found
+
+
+def _column(frame: Any, name: str) -> np.ndarray | None:
+    """One of them; None where it is of a kind not known here. A missing category is None."""
+    import h5py
+
+    column = frame[name]
+    categories = None
+    if isinstance(column, h5py.Group):
+        if "codes" not in column or "categories" not in column:
+            return None
+        categories, column = column["categories"], column["codes"]
+    elif "categories" in column.attrs:  # as anndata wrote them before 0.8
+        categories = frame.file[column.attrs["categories"]]
+    values = _values(column)
+    if categories is None:
+        return values
+    names = [*_values(categories), None]  # −1, the last, is a missing one
+    return np.asarray([names[code] for code in values], dtype=object)
+
+
+def _values(column: Any) -> np.ndarray:
+    import h5py
+
+    words = h5py.check_string_dtype(column.dtype) is not None
+    return np.asarray(column.asstr()[:], dtype=object) if words else np.asarray(column[:])
