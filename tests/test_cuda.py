@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -112,7 +114,7 @@ def test_a_card_that_is_not_the_current_one_gets_plain_operations(low_rank, monk
 
 
 @pytest.mark.parametrize("sizes", [(12,), (20, 8), (20, 12, 8)])
-@pytest.mark.parametrize("model", DEEP, ids=named)
+@pytest.mark.parametrize("model", [*DEEP, partial(deepnmf.sdnmf_l, scaling="fixed")], ids=named)
 def test_a_recorded_sweep_equals_a_launched_one(model, sizes, digits, rng):
     X = torch.from_numpy(digits[:300].astype("float32")).cuda().T
     stage = plan_of(model(sizes, solver="nesterov")).whole_stage(X)
@@ -137,6 +139,20 @@ def test_a_recorded_sweep_equals_a_launched_one(model, sizes, digits, rng):
         for one, other in zip(played.weights, launched.weights, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
     assert len(done) == 4  # twice as usual, once on its stream, once to record
+
+
+@pytest.mark.parametrize("sets", [1, 2])
+def test_stacks_of_fixed_scale_equal_separate_fits(sets, digits):
+    """The codes see a penalty of their own in every run, which the kernels add to the Gram
+    matrix."""
+    X = torch.from_numpy(digits.astype("float32")).cuda()
+    data = [X[:1200], X[597:]][:sets]
+    model = deepnmf.sdnmf_l((40, 16), scaling="fixed", max_iter=20, pretrain_iter=20, tol=0)
+    for run, one in enumerate(deepnmf.fit_many(data, model, seeds=3)):
+        alone = clone(model).set_params(random_state=run % 3).fit(data[run // 3])
+        assert one.history_[-1]["objective"] == pytest.approx(
+            alone.history_[-1]["objective"], rel=1e-4
+        )
 
 
 @pytest.mark.parametrize("link", ["identity", "root"])

@@ -381,6 +381,15 @@ def test_weights_of_any_sign_are_found_in_the_span_of_few_samples(name, rank, rn
     )
 
 
+def test_the_span_of_few_samples(rng, place):
+    X = place(rng.standard_normal((2, 3, 50, 9)))
+    Q, R = semi.in_span(X)
+    assert R.shape == (2, 3, 9, 9)
+    np.testing.assert_allclose(np.asarray(Q @ R), np.asarray(X), atol=1e-5)
+    np.testing.assert_allclose(np.asarray(Q.mT @ Q), np.tile(np.eye(9), (2, 3, 1, 1)), atol=1e-5)
+    assert semi.in_span(X[..., :17, :])[0] is None  # hardly more: nothing to gain
+
+
 def test_deep_semi_nmf_is_no_better_than_the_best_of_its_rank(X):
     model = DeepSemiNMF((8, 5), pretrain_iter=100, max_iter=300, tol=0, random_state=0).fit(X)
     best = np.sqrt(np.sum(np.linalg.svd(X, compute_uv=False)[5:] ** 2))

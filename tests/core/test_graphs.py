@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from deepnmf.core.graphs import _copied, _parts
+from deepnmf.core.graphs import LARGEST, _copied, _parts, is_small
 from deepnmf.core.linear import Factors
 from deepnmf.core.samples import Sums
 
@@ -44,3 +46,10 @@ def test_what_has_been_worked_out_belongs_to_the_form():
     assert before == _parts(factors())[0]
     _ = one.basis_gram
     assert before != _parts(one)[0]
+
+
+def test_large_factors_are_not_recorded():
+    one = factors()
+    assert is_small(one)
+    assert not is_small(replace(one, H=torch.empty(1).expand(2, LARGEST)))
+    assert not is_small(replace(one, weights=(one.weights[0], torch.empty(1).expand(3, LARGEST))))

@@ -35,7 +35,12 @@ def write_columns(obs):
     obs["depth"] = [10, 20]
     obs["type/categories"] = np.asarray(["B", "T"], dtype="S")
     obs["type/codes"] = np.asarray([1, -1], dtype="i1")
+    # Kinds that are not known, or damaged: left out.
     obs["doublet/values"], obs["doublet/mask"] = [True, False], [False, True]
+    obs["far/categories"], obs["far/codes"] = np.asarray(["B"], dtype="S"), [0, 7]
+    obs["nested/categories/values"], obs["nested/codes"] = np.asarray(["B"], dtype="S"), [0, 0]
+    obs["scalar"], obs["table"] = 3, [[1, 2], [3, 4]]
+    obs["bytes"] = np.asarray([b"\xff", b"a"], dtype="S")
     obs["__categories/old"] = np.asarray(["x", "y"], dtype="S")
     obs["old"] = np.asarray([0, 1], dtype="i1")
     obs["old"].attrs["categories"] = obs["__categories/old"].ref

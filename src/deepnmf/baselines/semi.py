@@ -93,13 +93,13 @@ class SemiNMF(SingleLayer):
 
 
 def in_span(X: Array) -> tuple[Array | None, Array]:
-    """Q and R with X = QR and QᵀQ = I, where a dense X has more features than samples; else None
-    and X.
+    """Q and R with X = QR and QᵀQ = I, where a dense X has many more features than samples; else
+    None and X.
 
     The best weights of any sign, X Hᵀ(HHᵀ)⁻¹, lie in the span of the samples. With W = QV,
     ‖X − WH‖ = ‖R − VH‖: the same problem with as many rows as there are samples.
     """
-    if is_sparse(X) or X.shape[-2] <= X.shape[-1]:
+    if is_sparse(X) or X.shape[-2] < 2 * X.shape[-1]:
         return None, X
     Q, R = namespace(X).linalg.qr(X)
     return Q, R

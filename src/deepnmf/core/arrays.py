@@ -1,6 +1,6 @@
 """The few array operations the core needs, on NumPy and torch.
 
-No other file of the core knows array libraries: the arrays decide where the work is done.
+Only `fused` and `graphs`, for cards, know array libraries too: arrays decide where work is done.
 SciPy's sparse matrices are understood as X, the data, and nowhere else.
 """
 

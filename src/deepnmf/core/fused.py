@@ -69,7 +69,7 @@ def update(
     if problem.by_column:
         A, B, mu, lam = None, A, 0.0, 0.0
         if problem.penalty.active:
-            B = B + problem.penalty.gradient(eye(rows, B))
+            B = B + _flat(problem.penalty.gradient(eye(rows, B)))
         start, C = _flat(F.mT), _flat(problem.C.mT)
         tile = TILE_CODES
     else:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import importlib
+import math
+import threading
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import cache
@@ -16,8 +18,8 @@ from typing import Any
 from deepnmf.core.arrays import Array
 
 LARGEST = 2**24
-"""Codes with more entries keep the card busy for longer than launches take, and what a graph works
-with is memory that it keeps."""
+"""Factors with more entries keep the card busy for longer than launches take, and what a graph
+works with is memory that it keeps."""
 
 
 class Recorded:
@@ -51,27 +53,35 @@ class Recorded:
         """Do the work on the stream of recordings, so that all it needs to begin with is there;
         then record it there."""
         torch = importlib.import_module("torch")
-        stream, current = _stream(), torch.cuda.current_stream()
+        stream, current = _stream(torch.cuda.current_device()), torch.cuda.current_stream()
         inputs = _copied(factors)
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            found = self._work(inputs)
-            graph = torch.cuda.CUDAGraph()
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                outputs = self._work(inputs)
-            finally:
-                graph.capture_end()
-            found = _copied(found)
-        current.wait_stream(stream)
-        self._graph, self._inputs, self._outputs = graph, _parts(inputs)[1], outputs
-        return found
+        # Before the work, which may leave more in its factors than came in.
+        self._inputs = _parts(inputs)[1]
+        graph = torch.cuda.CUDAGraph()
+        with ONE_AT_A_TIME:
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):
+                found = self._work(_copied(factors))
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+                self._outputs = self._work(inputs)
+            current.wait_stream(stream)
+        self._graph = graph
+        return _copied(found)
+
+
+ONE_AT_A_TIME = threading.Lock()
+"""A stream that records must not be given anything else to do."""
 
 
 @cache
-def _stream() -> Any:
-    """One stream for all recordings: what libraries keep for a stream is there once."""
-    return importlib.import_module("torch").cuda.Stream()
+def _stream(device: int) -> Any:
+    """One stream a device for all recordings: what libraries keep for a stream is there once."""
+    return importlib.import_module("torch").cuda.Stream(device)
+
+
+def is_small(factors: Any) -> bool:
+    """Whether recording pays: none of the factors of all runs has more than `LARGEST` entries."""
+    return all(math.prod(F.shape) <= LARGEST for F in (*factors.weights, factors.H))
 
 
 def _parts(tree: Any) -> tuple[list[Any], list[Array]]:
@@ -97,7 +107,7 @@ def _copied(tree: Any) -> Any:
 
 
 def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "stride")
+    return isinstance(leaf, importlib.import_module("torch").Tensor)
 
 
 def _mapped(function: Callable[[tuple[Any, ...], Any], Any], tree: Any) -> Any:

@@ -89,7 +89,7 @@ class LinearStage(Stage):
 
     @property
     def recordable(self) -> bool:
-        uniform = all(R.uniform is not None for R in self.penalties_W)
+        uniform = all(R.uniform is not None for R in (*self.penalties_W, self.penalty_H))
         free = not any(self.scaling.unit_columns)
         return uniform and free and self.solver.recordable(self.X)
 

@@ -27,7 +27,7 @@ from deepnmf.core.arrays import (
 )
 from deepnmf.core.blocks import lazy, split, total
 from deepnmf.core.extrapolation import Extrapolated, Moving
-from deepnmf.core.graphs import LARGEST, Recorded
+from deepnmf.core.graphs import Recorded, is_small
 from deepnmf.core.linear import LinearStage, product
 from deepnmf.core.links import Identity, Link
 from deepnmf.core.nonlinear import WIDTH, NonlinearStage, polish_codes
@@ -267,11 +267,11 @@ def descend(
         sweeps = sweeps + done
         if begun.reason is not None:
             return factors, done, begun.reason
-    small = factors.H.shape[-1] * factors.H.shape[-2] * sweeps.size <= LARGEST
-    next_of = Recorded(stage.sweep) if stage.recordable and small else stage.sweep
+    recorded = stage.recordable and is_small(factors)
+    sweep_once = Recorded(stage.sweep) if recorded else stage.sweep
     try:
         for sweep in range(done + 1, max_iter + 1):
-            swept = next_of(factors)
+            swept = sweep_once(factors)
             swept_factors = swept if active is None else swept.kept(active, factors)
             objective, penalty = stage.objective(swept_factors)
             dead = stage.dead(swept_factors)

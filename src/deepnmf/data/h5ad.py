@@ -45,21 +45,25 @@ def _index_of(frame: Any) -> np.ndarray | None:
 
 def _key(frame: Any) -> str:
     """The name of the column that holds a table's index."""
-    return str(getattr(frame, "attrs", {}).get("_index", "_index"))
+    key = getattr(frame, "attrs", {}).get("_index", "_index")
+    return key.decode() if isinstance(key, bytes) else str(key)
 
 
 def _columns(frame: Any) -> dict[str, np.ndarray]:
-    """The columns of a table but its index: numbers, words and categories."""
+    """The columns of a table but its index: numbers, words and categories. What is of another
+    kind, or damaged, is left out."""
     import h5py
 
     if not isinstance(frame, h5py.Group):
         return {}
     found = {}
     for name in frame:
-        if name not in (_key(frame), "__categories"):
-            values = _column(frame, name)
-            if values is not None and values.ndim == 1:
-                found[name] = values
+        try:
+            values = None if name in (_key(frame), "__categories") else _column(frame, name)
+        except (ValueError, TypeError, KeyError, IndexError, OSError):
+            continue
+        if values is not None and values.ndim == 1:
+            found[name] = values
     return found
 
 
@@ -78,12 +82,14 @@ def _column(frame: Any, name: str) -> np.ndarray | None:
     values = _values(column)
     if categories is None:
         return values
-    names = [*_values(categories), None]  # −1, the last, is a missing one
-    return np.asarray([names[code] for code in values], dtype=object)
+    # −1, the last, is a missing one.
+    return np.asarray([*_values(categories), None], dtype=object)[values]
 
 
 def _values(column: Any) -> np.ndarray:
     import h5py
 
+    if not isinstance(column, h5py.Dataset):
+        raise TypeError(f"{column.name}: a group where values should be.")
     words = h5py.check_string_dtype(column.dtype) is not None
     return np.asarray(column.asstr()[:], dtype=object) if words else np.asarray(column[:])
