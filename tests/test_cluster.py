@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 import deepnmf
-from deepnmf import cluster as cluster_module
-from deepnmf import replay
+from deepnmf import daskblocks, replay
 from deepnmf.checkpoint import Checkpoint
 from tests.laws import ends_as_in_one_piece
 from tests.tables import DEEP
@@ -28,9 +29,9 @@ def X():
     return rng.random((200, 5)) @ rng.random((5, 30)) + 0.5 * rng.random((200, 30))
 
 
-def cluster_of(workers):
+def cluster_of(workers, **options):
     return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, dashboard_address=None, processes=True
+        n_workers=workers, threads_per_worker=1, dashboard_address=None, processes=True, **options
     )
 
 
@@ -154,11 +155,70 @@ def test_a_worker_with_persisted_data_is_killed(X):
     np.testing.assert_allclose([record["objective"] for record in model.history_], end, rtol=1e-9)
 
 
+def test_a_worker_that_comes_back_where_it_died(X):
+    """Ports for two workers and no more: the new one has the address of the dead one."""
+    undisturbed = deepnmf.dnmf((4, 2), link="root", **KILLED).fit(X)
+    with cluster_of(2, worker_port=two_ports()) as cluster, distributed.Client(cluster) as client:
+        addresses, victims = set(client.nthreads()), list(client.run(os.getpid).values())
+
+        def kill(record):
+            if (record["stage"], record["sweep"]) == ("finetune", 3) and victims:
+                victim = victims.pop()
+                victims.clear()
+                os.kill(victim, signal.SIGKILL)
+                while victim in client.run(os.getpid, on_error="ignore").values():
+                    pass
+                client.wait_for_workers(2, timeout=60)
+
+        model = deepnmf.dnmf((4, 2), link="root", callback=kill, **KILLED)
+        model.fit(da.from_array(X, chunks=(40, 30)))
+        assert not victims
+        assert set(client.nthreads()) == addresses
+    end, found = ([one["objective"] for one in fit.history_] for fit in (undisturbed, model))
+    at = next(
+        i for i, one in enumerate(model.history_)
+        if (one["stage"], one["sweep"]) == ("finetune", 4)
+    )  # fmt: skip
+    np.testing.assert_allclose(found[: at + 3], end[: at + 3], rtol=1e-9)
+
+
+def two_ports():
+    """A range of two ports that nobody has, as Dask writes it."""
+    for low in range(20_000, 60_000, 2):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as open_ones:
+            for port in (low, low + 1):
+                one = open_ones.enter_context(socket.socket())
+                one.bind(("127.0.0.1", port))
+            return f"{low}:{low + 1}"
+    raise AssertionError("no two free ports")
+
+
+def test_a_worker_that_is_paused_is_not_waited_for_without_end(X, monkeypatch):
+    monkeypatch.setattr(daskblocks, "PATIENCE", 0.2)
+    monkeypatch.setattr(daskblocks, "LONGEST_PAUSE", 1)
+    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
+
+        def pause(record):
+            if record["sweep"] == 2:
+                client.run(paused)
+
+        with pytest.raises(replay.ClusterError, match="has been paused by Dask for 1 seconds"):
+            deepnmf.dnmf(3, callback=pause, **QUICK).fit(da.from_array(X, chunks=(40, 30)))
+
+
+def paused(dask_worker):
+    """On a worker: as if its memory were full, for good."""
+    from distributed.core import Status
+
+    dask_worker.memory_manager.memory_pause_fraction = False
+    dask_worker.status = Status.paused
+
+
 def test_a_cluster_that_cannot_go_on_is_named(X, client, monkeypatch):
     def lost(self):
-        raise cluster_module.WorkerLost
+        raise daskblocks.WorkerLost
 
-    monkeypatch.setattr(cluster_module.DaskLayout, "_restore", lost)
+    monkeypatch.setattr(daskblocks.DaskLayout, "_restore", lost)
     with pytest.raises(replay.ClusterError, match="5 times.*checkpoint"):
         deepnmf.dnmf(3, **QUICK).fit(da.from_array(X, chunks=(60, 30)))
 

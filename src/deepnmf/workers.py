@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from deepnmf.inputs import canonical
 
 HELD: dict[str, dict[int, Any]] = {}
 """On a worker: blocks by the name of their array and their number."""
+PROCESS = uuid.uuid4().hex
+"""Tells a worker from one that comes back at its address after it has died."""
 
 
 def as_block(part: Any, dtype: Any) -> Array:
@@ -70,11 +73,13 @@ class Pass:
 
 @dataclass
 class Found:
-    """What tasks of a pass have found: sums, their types, and by block what is gathered."""
+    """What tasks of a pass have found: sums, their types, and by block what is gathered and which
+    process holds it."""
 
     sums: list[Any]
     dtypes: list[Any]
     gathered: dict[int, list[Any]]
+    processes: dict[int, str]
 
 
 def work(task: Pass, index: int, data: Any, value: Any) -> Found:
@@ -85,7 +90,7 @@ def work(task: Pass, index: int, data: Any, value: Any) -> Found:
     sums = [np.asarray(node.value(index, known)) for node in task.sums]
     gathered = [node.value(index, known) for node in task.gather]
     hold(index, dict(values))
-    return Found(sums, [part.dtype for part in sums], {index: gathered})
+    return Found(sums, [part.dtype for part in sums], {index: gathered}, {index: PROCESS})
 
 
 def holding(index: int) -> dict[str, Any]:
@@ -115,8 +120,9 @@ def restored(
     copy: dict[str, Any] | None,
     passes: list[tuple[bytes, list[str]]],
     names: set[str],
-) -> None:
-    """Hold a lost block as it was: its copy, and what passes since then have left."""
+) -> str:
+    """Hold a lost block as it was: its copy, and what passes since then have left. Returns which
+    process does."""
     held = dict(copy or {})
     for written, gone in passes:
         for name in gone:
@@ -125,6 +131,7 @@ def restored(
         task: Pass = pickle.loads(written)
         held |= {name: node.value(index, known) for name, node in task.store}
     hold(index, {name: value for name, value in held.items() if name in names})
+    return PROCESS
 
 
 def forget(names: list[str]) -> None:
@@ -140,4 +147,5 @@ def together(parts: list[Found]) -> Found:
         for each in zip(*(part.sums for part in parts), strict=True)
     ]
     gathered = {index: row for part in parts for index, row in part.gathered.items()}
-    return Found(sums, parts[0].dtypes, gathered)
+    processes = {index: one for part in parts for index, one in part.processes.items()}
+    return Found(sums, parts[0].dtypes, gathered, processes)
