@@ -40,7 +40,7 @@ class Decoding:
         """From codes (k_l, n) down, for the weights of layers 1 … l."""
         codes: list[np.ndarray] = [H]
         slopes: list[np.ndarray] = []
-        zero = float(link.decode(np.zeros(1))[0])
+        zero = link.at_zero
         for W in reversed(weights[1:]):
             A = W @ codes[0]
             codes.insert(0, link.decode(A))
@@ -66,10 +66,9 @@ class Decoding:
     @property
     def offset(self) -> np.ndarray:
         """What φ(0) > 0 gives at these slopes, (m, n)."""
-        zero = float(self.link.decode(np.zeros(1))[0])
         carried = np.zeros_like(self.codes[-1])
         for W, D in zip(reversed(self.weights[1:]), reversed(self.slopes), strict=True):
-            carried = zero + D * (W @ carried)
+            carried = self.link.at_zero + D * (W @ carried)
         return self.weights[0] @ carried
 
 

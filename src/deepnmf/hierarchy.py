@@ -186,7 +186,7 @@ def summaries_of(
     used: list[np.ndarray] = [np.ones(W.shape[1], bool) for W in weights]
     if H is not None:
         used = [~alive for alive in used]
-        zeros = [float(link.decode(np.zeros(1))[0])] * (len(weights) - 1) + [0.0]
+        zeros = [link.at_zero] * (len(weights) - 1) + [0.0]
         for low in range(0, H.shape[1], BLOCK):
             codes = Decoding.of(weights, link, H[:, low : low + BLOCK]).codes
             for alive, code, zero in zip(used, codes, zeros, strict=True):

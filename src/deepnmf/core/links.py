@@ -17,6 +17,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from deepnmf.core.arrays import Array, at_least, fused_kernels, namespace
 
 
@@ -45,6 +47,11 @@ class Link(ABC):
     @abstractmethod
     def slope(self, A: Array) -> Array:
         """φ′(A)."""
+
+    @property
+    def at_zero(self) -> float:
+        """φ(0); asked of the CPU, so that a card need not be waited for."""
+        return float(self.decode(np.zeros(1))[0])
 
     def pull(self, G: Array, A: Array) -> Array:
         """G ∘ φ′(A)."""

@@ -28,7 +28,7 @@ def count_dead(link: Link, weights: Sequence[Array], used: Array) -> Array:
         unused = ~(xp.max(W, axis=-2) > 0)
         # With φ(0) > 0 a unit without input is a constant, not dead.
         reached = used if last else xp.max(weights[layer + 1], axis=-1) > 0
-        silent = ~reached & (last or _silent_at_zero(link))
+        silent = ~reached & (last or not link.at_zero > 0)
         number = xp.sum(xp.astype(unused | silent, xp.int64), axis=-1)
         dead = number if dead is None else dead + number
     return dead
@@ -84,8 +84,3 @@ def _error_below(chain: Chain, level: int) -> Array:
     if level == 2:
         return chain.G
     return chain.weights[level - 2].mT @ chain.error(level - 1)
-
-
-def _silent_at_zero(link: Link) -> bool:
-    """Whether φ(0) = 0; asked of the CPU, so that a card need not be waited for."""
-    return not float(link.decode(np.zeros(1))[0]) > 0
