@@ -108,7 +108,7 @@ COPIED = {"after every pass": float("inf"), "now and then": replay.SHARE, "never
         pytest.param("identity", "finetune", "after every pass", marks=pytest.mark.long),
         pytest.param("identity", "finetune", "never", marks=pytest.mark.long),
         pytest.param("root", "pretrain", "now and then", marks=pytest.mark.long),
-        ("root", "finetune", "after every pass"),
+        pytest.param("root", "finetune", "after every pass", marks=pytest.mark.long),
         pytest.param("root", "finetune", "never", marks=pytest.mark.long),
         pytest.param("tanh", "finetune", "now and then", marks=pytest.mark.long),
     ],

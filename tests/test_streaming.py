@@ -18,7 +18,13 @@ def batches(X, size):
 
 @pytest.mark.parametrize(
     ("preset", "link"),
-    [(preset, link) for preset in DEEP for link in LINKS[:2]]
+    [(preset, LINKS[0]) for preset in DEEP]
+    + [(deepnmf.sdnmf_l, LINKS[1])]
+    + [
+        pytest.param(preset, LINKS[1], marks=pytest.mark.long)
+        for preset in DEEP
+        if preset is not deepnmf.sdnmf_l
+    ]
     + [pytest.param(deepnmf.sdnmf_l, link, marks=pytest.mark.long) for link in LINKS[2:]],
     ids=named,
 )

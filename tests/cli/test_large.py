@@ -36,8 +36,17 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("file", ["x.npy", "x.h5", "x.zarr"])
-@pytest.mark.parametrize("where", [("--max-memory", "200kB"), ("--dask", "local:2")])
+@pytest.mark.parametrize(
+    ("where", "file"),
+    [
+        (("--max-memory", "200kB"), "x.npy"),
+        (("--max-memory", "200kB"), "x.h5"),
+        (("--max-memory", "200kB"), "x.zarr"),
+        (("--dask", "local:2"), "x.zarr"),
+        pytest.param(("--dask", "local:2"), "x.npy", marks=pytest.mark.long),
+        pytest.param(("--dask", "local:2"), "x.h5", marks=pytest.mark.long),
+    ],
+)
 def test_piece_by_piece_is_one_piece(call, folder, file, where):
     if where[0] == "--dask":
         pytest.importorskip("distributed")
