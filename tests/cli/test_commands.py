@@ -11,26 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from deepnmf.cli.main import main
 from deepnmf.registry import MODELS
-
-
-@pytest.fixture
-def call(capsys):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def data(low_rank, tmp_path):
-    path = tmp_path / "data.npy"
-    np.save(path, low_rank.T)
-    return path
-
 
 FEW = ("--max-iter", "5", "--pretrain-iter", "3")
 SINGLE = ("nenmf", "pgnmf")

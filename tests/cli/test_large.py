@@ -8,19 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from deepnmf.cli.main import main
-
 FEW = ("--layers", "8,4", "--max-iter", "5", "--pretrain-iter", "5", "--dtype", "float64", "--json")
-
-
-@pytest.fixture
-def call(capsys):
-    def run(*arguments):
-        code = main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture
