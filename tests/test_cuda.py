@@ -86,6 +86,31 @@ def test_fused_steps_equal_the_plain_ones(shape, penalty, rng):
     assert torch.equal(again, Nesterov().update(there, found, memory).F)
 
 
+STOPPING = (
+    Nesterov(max_steps=60, tol=1e-2),
+    Nesterov(max_steps=60, min_steps=10, tol=1e-2, sharpen=True, joint=True),
+    Nesterov(max_steps=2, tol=1e-2),
+)
+
+
+@pytest.mark.parametrize("solver", STOPPING, ids=["each by itself", "jointly", "two steps"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_fused_steps_stop_where_the_plain_ones_do(shape, solver, rng):
+    """The same goals, reached by the same problems in the same step."""
+    exact = problems(SquaredL1(0.1), rng, stack=(2, 3))[shape]
+    there = placed(exact, lambda array: torch.from_numpy(array.astype("float32")).cuda())
+    if shape == "codes":
+        exact = codes_problem(exact.A + SquaredL1(0.1).gradient(np.eye(5)), exact.C, Zero())
+    here = exact.project(rng.random((2, 3, 5, 7)))
+    F = torch.from_numpy(here.astype("float32")).cuda()
+    pace = pace_there = None
+    for _ in range(3):
+        here, pace, _ = solver.update(exact, here, pace)
+        F, pace_there, _ = solver.update(there, F, pace_there)
+        np.testing.assert_allclose(F.cpu().numpy(), here, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(pace_there.goal.cpu().numpy(), pace.goal, rtol=1e-2)
+
+
 def test_fused_steps_on_ragged_sizes(rng):
     """Neither samples nor parts need fill a tile."""
     for parts, samples in ((1, 1), (3, 130), (130, 3), (65, 257)):

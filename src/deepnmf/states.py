@@ -22,11 +22,13 @@ from deepnmf.core.nonlinear import NonlinearFactors
 from deepnmf.core.samples import Sums
 from deepnmf.core.solvers.coordinate import Work
 from deepnmf.core.solvers.projected_gradient import Memory
+from deepnmf.core.stopping import Pace
 from deepnmf.core.watch import Point
 from deepnmf.inputs import is_tensor
 
 STATES: dict[str, Any] = {
-    one.__name__: one for one in (Point, Factors, NonlinearFactors, Moving, Sums, Work, Memory)
+    one.__name__: one
+    for one in (Point, Factors, NonlinearFactors, Moving, Sums, Work, Memory, Pace)
 }
 """What a state is made of, besides arrays, tuples, numbers and text."""
 TYPES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "bool": "BOOL"}

@@ -32,9 +32,9 @@ from deepnmf.core.links import Link, Root
 from deepnmf.core.nonlinear import STEPS
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import Sums
-from deepnmf.core.solvers.base import per_run
 from deepnmf.core.solvers.line_search import Variable, step
 from deepnmf.core.starts import Generators
+from deepnmf.core.stopping import per_run
 from deepnmf.core.training import Trained, decode, descend, encode_through
 from deepnmf.core.watch import Watch
 from deepnmf.settings import LINKS, part, whole

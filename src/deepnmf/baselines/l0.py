@@ -20,8 +20,8 @@ from deepnmf.core.arrays import (
 from deepnmf.core.penalties import Zero
 from deepnmf.core.samples import add_up
 from deepnmf.core.solvers import Auto, Nesterov
-from deepnmf.core.solvers.base import per_run
 from deepnmf.core.starts import Generators
+from deepnmf.core.stopping import per_run
 from deepnmf.core.subproblems import Quadratic, codes_problem, weights_problem
 from deepnmf.core.training import Trained, nonnegative_least_squares
 from deepnmf.core.watch import Watch

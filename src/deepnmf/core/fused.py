@@ -17,7 +17,8 @@ from typing import Any
 import triton
 
 from deepnmf.core import triton_kernels as kernels
-from deepnmf.core.arrays import Array, at_least, eye, namespace, perron_bound
+from deepnmf.core.arrays import Array, at_least, eye, namespace, perron_bound, scalars
+from deepnmf.core.stopping import Pace, Rule, Stepping
 from deepnmf.core.subproblems import Quadratic
 
 COLUMNS, ROWS, WARPS = 64, 16, 4
@@ -30,8 +31,9 @@ GOLDEN = (1 + 5**0.5) / 2
 
 
 def covers(problem: Quadratic, F: Array) -> bool:
-    """Single precision without the unit ball, and a penalty that the kernel knows."""
+    """Single precision with no constraint but F ≥ 0, and a penalty that the kernel knows."""
     known = problem.by_column or problem.penalty.uniform is not None
+    known = known and type(problem) is Quadratic
     return known and not problem.unit_columns and F.dtype == namespace(F).float32
 
 
@@ -52,12 +54,9 @@ def column_dot(U: Array, V: Array) -> Array:
     return xp.reshape(out, (*U.shape[:-2], 1, columns))
 
 
-def update(
-    problem: Quadratic, F: Array, steps: int, memory: Array | None
-) -> tuple[Array, Array | None, Array]:
-    """F after that many accelerated steps, the first and the last of them plain; the Perron vector
-    of its Gram matrix, for the next Lipschitz constant; and ‖LC (F − P(F − ∇q(F)/LC))‖² per run of
-    the F that came in. See `Nesterov`.
+def update(problem: Quadratic, F: Array, rule: Rule, pace: Pace) -> tuple[Array, Pace, Array]:
+    """F after the rule's accelerated steps, the first and the last of them plain; what is kept
+    for the next update; and ‖LC (F − P(F − ∇q(F)/LC))‖² per run of the F that came in.
 
     Codes are worked on as (n, k) in memory, sample by sample: (AH)ᵀ = HᵀA is the faster product.
     """
@@ -78,9 +77,10 @@ def update(
     runs = start.shape[0]
     if A is None:
         # The matrix is much like that of the update before: two steps from its vector do.
-        bound, memory = perron_bound(B, 16 if memory is None else 2, memory)
+        bound, vector = perron_bound(B, 16 if pace.vector is None else 2, pace.vector)
         LC = at_least(bound[:, 0, 0] + (mu * rows + lam), float(xp.finfo(F.dtype).tiny) ** 0.5)
     else:
+        vector = None
         LC = xp.reshape(problem.lipschitz, (-1,))
 
     def multiply(factor: Array, out: Array) -> Array:
@@ -88,17 +88,25 @@ def update(
             return xp.matmul(factor, B, out=out)
         return xp.matmul(A @ factor, B, out=out)
 
-    def vector() -> Array:
+    def row() -> Array:
         return xp.empty((runs, columns), dtype=F.dtype, device=F.device)
 
-    def finished(result: Array) -> tuple[Array, Array | None, Array]:
+    def of_problems(values: Array) -> Array:
+        """Numbers of columns, (runs, columns), as those of problems."""
+        if problem.by_column:
+            return values[:, None, :]
+        return scalars(xp.sum(values, axis=-1, dtype=xp.float64), values)
+
+    def finished(result: Array, goal: Array | None) -> tuple[Array, Pace, Array]:
         if problem.by_column:
             result = xp.reshape(result, (*shape[:-2], columns, rows)).mT
         else:
             result = xp.reshape(result, shape)
-        return result, memory, xp.reshape(residual, shape[:-2])
+        if goal is not None:
+            goal = xp.reshape(goal, (*shape[:-2], *goal.shape[-2:]))
+        return result, Pace(goal, vector), xp.reshape(residual, shape[:-2])
 
-    dots, alpha, sums = [vector(), vector()], [vector(), vector()], [vector(), vector()]
+    dots, alpha, sums = [row(), row()], [row(), row()], [row(), row()]
     grid = (triton.cdiv(columns, tile[0]), runs)
     size = {"mu": mu, "lam": lam, "BY_SAMPLE": problem.by_column, **_sizes(rows, columns, *tile)}
     decided = {"BY_COLUMN": problem.by_column, "PADDED": triton.next_power_of_2(columns)}
@@ -108,19 +116,27 @@ def update(
         first, C, start, now, LC, sums[0], sums[1], dots[1], KNOWN=False, **size
     )
     residual = xp.sum(dots[1], axis=-1, dtype=xp.float64)
-    if steps == 1:
-        return finished(now)
+    if rule.max_steps == 1:
+        return finished(now, pace.goal)
+    stepping: Stepping | None = None
+    stops: dict[str, Any] = {"STOPS": False, "running": LC, "moved_out": LC, "norms_out": LC}
+    if rule.tol > 0:
+        goal = pace.goal if pace.goal is None else pace.goal.reshape(runs, *pace.goal.shape[-2:])
+        stepping = Stepping(rule, of_problems(dots[1]), LC[:, None, None], goal)
+        stops = {"STOPS": True, "moved_out": row(), "norms_out": row()}
     dots[0].fill_(0)
     alpha[0].fill_(1)
     # F_0 and P_0 stay: the safeguard needs them again. What comes after them is written over.
     before, P_before = start, first
     last, this = sums
     P = multiply(now, xp.empty_like(start))
-    for step in range(steps - 2):
+    for step in range(rule.max_steps - 2):
         beginning = before is start
         target = xp.empty_like(start) if beginning else before
-        room = vector() if beginning else last
-        if beginning:  # no momentum yet
+        room = row() if beginning else last
+        if stepping is not None:
+            stops["running"] = stepping.running
+        if beginning and stepping is None:  # no momentum yet
             kernels.plain_step[grid](P, C, now, target, LC, this, room, dots[1], KNOWN=True, **size)
             dots[1].fill_(0)
             alpha[1].fill_(GOLDEN)
@@ -128,15 +144,19 @@ def update(
             kernels.step[grid](
                 P, P_before, C, now, before, target, LC, this, last, room,
                 dots[step % 2], dots[1 - step % 2], alpha[step % 2], alpha[1 - step % 2],
-                **size, **decided,
+                **stops, **size, **decided,
             )  # fmt: skip
         before, now = now, target
         last, this = this, room
         P_before, P = P, multiply(now, xp.empty_like(start) if beginning else P_before)
+        if stepping is not None:
+            stepping.note(of_problems(stops["moved_out"]), of_problems(stops["norms_out"]))
+            if stepping.done(step + 2):
+                break
     target = xp.empty_like(start) if before is start else before
     kernels.last_step[grid](P, first, C, now, start, target, LC, this, sums[0], dots[0], **size)
     kernels.repair[grid](first, C, start, target, LC, sums[0], dots[0], **size, **decided)
-    return finished(target)
+    return finished(target, None if stepping is None else stepping.next_goal())
 
 
 def column_sums(G: Array, U1: Array, U2: Array, MU1: Array, MU2: Array) -> Array:

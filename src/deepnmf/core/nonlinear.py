@@ -32,9 +32,9 @@ from deepnmf.core.penalties import Penalty, Zero
 from deepnmf.core.revival import count_dead, revive
 from deepnmf.core.samples import add_up, least_squares
 from deepnmf.core.solvers import Nesterov
-from deepnmf.core.solvers.base import per_run
 from deepnmf.core.solvers.line_search import Heading, Variable, step
 from deepnmf.core.stage import Stage, choose_each
+from deepnmf.core.stopping import per_run
 from deepnmf.core.subproblems import weights_problem
 
 WIDTH = 64

@@ -21,6 +21,7 @@ from deepnmf.core.arrays import (
     Array,
     at_least,
     column_dots,
+    in_order,
     inner,
     namespace,
     positive,
@@ -54,6 +55,11 @@ class Quadratic:
             B=None if self.B is None else self.B[index],
             penalty=self.penalty.run(index),
         )
+
+    def in_order(self) -> Quadratic:
+        """The problem with C row by row in memory, as products with F in that order are."""
+        C = in_order(self.C)
+        return self if C is self.C else replace(self, C=C)
 
     def gradient(self, F: Array) -> Array:
         """∇q(F) = A F B − C + K F."""

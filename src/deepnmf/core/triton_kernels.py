@@ -56,11 +56,15 @@ def plain_step(
 @triton.jit
 def step(
     P, P_before, C, F, F_before, out, LC, sums, sums_before, sums_out,
-    dots, dots_out, alpha, alpha_out, mu, lam, rows, columns,
-    BY_COLUMN: tl.constexpr, PADDED: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    dots, dots_out, alpha, alpha_out, running, moved_out, norms_out, mu, lam, rows, columns,
+    STOPS: tl.constexpr, BY_COLUMN: tl.constexpr, PADDED: tl.constexpr,
+    COLUMNS: tl.constexpr, ROWS: tl.constexpr,
     BY_SAMPLE: tl.constexpr, UNIT_ROWS: tl.constexpr, UNIT_COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """An accelerated step; `dots` says whether the momentum of the step before pointed uphill."""
+    """An accelerated step; `dots` says whether the momentum of the step before pointed uphill.
+
+    If it STOPS, what is not `running` stays, and ‖y − f_new‖² and ‖f‖² of every column are told.
+    """
     rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
     down, across = (1, rows) if BY_SAMPLE else (columns, 1)
     run = tl.program_id(1).to(tl.int64)
@@ -85,8 +89,16 @@ def step(
         s = tl.load(sums + where, mask=inside, other=0.0)[None, :]
         s_before = tl.load(sums_before + where, mask=inside, other=0.0)[None, :]
         penalty = mu * (s + m * (s - s_before))
+    if STOPS:
+        goes = tl.zeros((COLUMNS,), tl.float32)
+        if BY_COLUMN:
+            goes += tl.load(running + where, mask=inside, other=0.0)
+        else:
+            goes += tl.load(running + run)
     dot = tl.zeros((ROWS, COLUMNS), tl.float32)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    moved = tl.zeros((ROWS, COLUMNS), tl.float32)
+    norms = tl.zeros((ROWS, COLUMNS), tl.float32)
     for low in range(0, rows, ROWS):
         row = low + tl.arange(0, ROWS)
         mask = (row < rows)[:, None] & inside[None, :]
@@ -99,11 +111,21 @@ def step(
         y = f + m * (f - f_before)
         g = p + m * (p - p_before) - c + penalty + lam * y
         new = tl.where(mask, tl.maximum(y - g / constant, 0.0), 0.0)
-        dot += (y - new) * (new - f)
+        if STOPS:
+            step = y - new
+            new = tl.where((goes > 0)[None, :], new, f)
+            dot += step * (new - f)
+            moved += step * step
+            norms += new * new
+        else:
+            dot += (y - new) * (new - f)
         total += new
         tl.store(out + place, new, mask=mask)
     tl.store(dots_out + where, tl.sum(dot, axis=0), mask=inside)
     tl.store(sums_out + where, tl.sum(total, axis=0), mask=inside)
+    if STOPS:
+        tl.store(moved_out + where, tl.sum(moved, axis=0), mask=inside)
+        tl.store(norms_out + where, tl.sum(norms, axis=0), mask=inside)
 
 
 @triton.jit

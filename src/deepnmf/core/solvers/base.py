@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
-from deepnmf.core.arrays import Array, namespace
+from deepnmf.core.arrays import Array
 from deepnmf.core.subproblems import Quadratic
 
 
@@ -52,17 +52,3 @@ class Solver(ABC):
     @abstractmethod
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         """A feasible factor whose objective is not above that of F."""
-
-
-def per_run(problem_values: Array) -> Array:
-    """Sum over the problems of a run: (…, 1, n) or (…, 1, 1) to (…), in double precision."""
-    xp = namespace(problem_values)
-    return xp.sum(problem_values, axis=(-2, -1), dtype=xp.float64)
-
-
-def still_open(size: Array, goal: Array, joint: bool) -> Array:
-    """Which problems have not reached their goal: each by itself, or all of a run together, when
-    the sum of its sizes is above the sum of its goals."""
-    if not joint:
-        return size > goal
-    return (per_run(size) > per_run(goal))[..., None, None] & (size == size)

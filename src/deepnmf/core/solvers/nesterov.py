@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
-from deepnmf.core.arrays import Array, fused_kernels, namespace
-from deepnmf.core.solvers.base import Outcome, Solver, per_run, still_open
+from deepnmf.core.arrays import Array, fused_kernels, in_order, namespace
+from deepnmf.core.solvers.base import Outcome, Solver
+from deepnmf.core.stopping import Pace, Stepping, per_run
 from deepnmf.core.subproblems import Quadratic
 
 
@@ -44,18 +44,17 @@ class Nesterov(Solver):
         return self.tf32
 
     def recordable(self, X: Array) -> bool:
-        return self._fused(X) is not None and X.dtype == namespace(X).float32
-
-    def _fused(self, X: Array) -> ModuleType | None:
-        return fused_kernels(X) if self.tol == 0 else None
+        on_card = fused_kernels(X) is not None and X.dtype == namespace(X).float32
+        return on_card and self.tol == 0
 
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
-        fused = self._fused(F)
+        pace: Pace = memory or Pace()
+        fused = fused_kernels(F)
         if fused is not None and fused.covers(problem, F):
-            return Outcome(*fused.update(problem, F, self.max_steps, memory))
+            return Outcome(*fused.update(problem, F, self, pace))
         xp = namespace(F)
+        problem, F = problem.in_order(), in_order(F)
         LC = problem.lipschitz
-        rounding = 4 * float(xp.finfo(F.dtype).eps)
 
         start, start_gradient = F, problem.gradient(F)
         first = problem.project(F - start_gradient / LC)
@@ -63,14 +62,12 @@ class Nesterov(Solver):
         mapping = problem.dots(step, step) * LC * LC
         residual = per_run(mapping)
         if self.max_steps == 1:
-            return Outcome(first, memory, residual)
-        goal = self.tol * self.tol * mapping if memory is None else memory
+            return Outcome(first, pace, residual)
+        stepping = Stepping(self, mapping, LC, pace.goal)
 
         D = -step
         previous, F = F, first
         alpha = xp.ones_like(mapping)
-        running = xp.ones_like(mapping)
-        steps = xp.ones_like(mapping)
         taken = 1
         # The first step is plain, so the momentum begins with the second; the last is plain too.
         momentum, alpha = _momentum(alpha, xp.zeros_like(alpha))
@@ -80,19 +77,15 @@ class Nesterov(Solver):
             step = Y - F_next
             D = F_next - F
             if self.tol > 0:
-                D = D * running
+                D = D * stepping.running
             uphill = problem.dots(step, D) > 0
             previous, F = F, F + D
             del Y, F_next
             taken += 1
             momentum, alpha = _momentum(alpha, uphill)
             if self.tol > 0:
-                steps = steps + running
-                floor = rounding * rounding * problem.dots(F, F) * (LC * LC)
-                size = problem.dots(step, step) * (LC * LC)
-                more = still_open(size, xp.maximum(goal, floor), self.joint)
-                running = running * xp.astype(more, F.dtype)
-                if taken >= self.min_steps and not bool(xp.any(running > 0)):
+                stepping.note(problem.dots(step, step), problem.dots(F, F))
+                if stepping.done(taken):
                     break
         del previous, D, step
 
@@ -101,9 +94,7 @@ class Nesterov(Solver):
         F = problem.project(F - gradient / LC)
         if bool(xp.any(rose)):
             F = xp.where(rose, first, F)
-        if self.sharpen:
-            goal = xp.where(steps <= self.min_steps, goal / 100, goal)
-        return Outcome(F, goal, residual)
+        return Outcome(F, Pace(stepping.next_goal(), pace.vector), residual)
 
 
 def _momentum(alpha: Array, restart: Array) -> tuple[Array, Array]:

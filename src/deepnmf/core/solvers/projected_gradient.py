@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from deepnmf.core.arrays import Array, choose, namespace
-from deepnmf.core.solvers.base import Outcome, Solver, per_run, still_open
+from deepnmf.core.arrays import Array, choose, in_order, namespace
+from deepnmf.core.solvers.base import Outcome, Solver
+from deepnmf.core.stopping import per_run, still_open
 from deepnmf.core.subproblems import Quadratic
 
 
@@ -38,6 +39,7 @@ class ProjectedGradient(Solver):
 
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         xp = namespace(F)
+        problem, F = problem.in_order(), in_order(F)
         LC = problem.lipschitz
         gradient = problem.gradient(F)
         size = _mapping(problem, F, gradient)
