@@ -62,7 +62,12 @@ def test_the_small_version_runs(name, tmp_path):
     assert scores.notna().all().all()
     assert (scores.max() <= 1 + 1e-9).all()
     text = tables.markdown(experiment, rows)
-    assert text.count("\n| ") >= 2 * len(set(counts.index.get_level_values("name")))
+    first = text.split("\n| --- ")[1].split("\n\n")[0].splitlines()[1:]
+    boxes = set(counts.reset_index(level="fit", drop=True).index)
+    assert {line.split(" | ")[0][2:] for line in first} == {
+        ", ".join(part for part in box if part) for box in boxes
+    }
+    assert len(first) == len(boxes)
     for metric in experiment.boxes:
         figures.boxes(experiment, rows, metric).savefig(tmp_path / f"{metric}.png")
     for metric in experiment.lines:
@@ -103,6 +108,15 @@ def test_rows_are_those_of_the_protocol(experiment, tmp_path):
     mean = rows.loc[rows["name"] == "NeNMF", "nmi"].astype(float).mean()
     assert f"{mean:.3f} ±" in text
     assert r"Square\_1 & $" in tables.latex(experiment, rows)
+
+
+def test_figures_are_in_the_order_of_the_experiment(experiment, tmp_path):
+    """Whatever the order of the rows, which is that of when they were fitted."""
+    rows = read(run(experiment, tmp_path / "rows.csv"))
+    backwards = figures.boxes(experiment, rows[::-1], "nmi")
+    titles = [axes.get_title() for axes in backwards.axes if axes.get_visible()]
+    planned = dict.fromkeys(row.name for fit in experiment.fits for row in fit.scorings)
+    assert titles == list(planned)
 
 
 @pytest.mark.parametrize("after", [1, 3, 5])

@@ -183,6 +183,8 @@ def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: fl
     ):
         if model in grid.get("fixed_layers", {}):
             layers = [*grid["fixed_layers"][model], *layers[1:]]
+        if MODELS[model].one_layer:
+            layers = layers[-1:]
         options = options_for(model, settings, {"link": link, **own})
         group = f"L = {len(layers)}" if drawn is not None else ", ".join(map(str, layers))
         if own:
@@ -198,8 +200,6 @@ def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: fl
                 )
                 for kind in kinds
             ]
-        if MODELS[model].one_layer:
-            layers = layers[-1:]
         fits.append(Fit(model, scaled(layers, scale), options, tuple(rows)))
     # A model that does not depend on the lower layers is there once.
     unique = {(fit.key, tuple(row.group for row in fit.scorings)): fit for fit in fits}

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from deepnmf.experiments.design import Experiment
+from deepnmf.experiments.design import Experiment, Scoring
 from deepnmf.experiments.tables import HEADS
 
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3")
 
 
 def boxes(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
-    """A panel per model, a box per group."""
-    names = list(dict.fromkeys(rows["name"]))
+    """A panel per model, a box per group, in the TOML's order."""
+    names = _names(experiment, rows)
     columns = min(3, len(names))
     lines = -(-len(names) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.0 * lines + 0.5), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False, sharey=True)
     for place, name in zip(axes.flat, names, strict=False):
         mine = rows[rows["name"] == name]
-        groups = list(dict.fromkeys(mine["group"]))
+        groups = _in_order((row.group for row in _scorings(experiment)), mine["group"])
         values = [mine.loc[mine["group"] == group, metric].astype(float) for group in groups]
         drawn = place.boxplot(
             values, patch_artist=True, widths=0.6, medianprops={"color": "0.1"},
@@ -44,7 +46,7 @@ def boxes(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
 
 def lines(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
     """A panel per model: the mean score over the first strength, a line for each of the second."""
-    names = list(dict.fromkeys(rows["name"]))
+    names = _names(experiment, rows)
     figure = Figure(figsize=(3.4 * len(names), 3.4), layout="constrained")
     axes = figure.subplots(1, len(names), squeeze=False, sharey=True)[0]
     for place, name in zip(axes, names, strict=True):
@@ -69,6 +71,22 @@ def lines(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
     axes[0].set_ylabel(HEADS[metric])
     figure.suptitle(experiment.title, fontsize=11)
     return figure
+
+
+def _scorings(experiment: Experiment) -> Iterator[Scoring]:
+    for fit in experiment.fits:
+        yield from fit.scorings
+
+
+def _names(experiment: Experiment, rows: pd.DataFrame) -> list[str]:
+    """The models there are rows of."""
+    return _in_order((scoring.name for scoring in _scorings(experiment)), rows["name"])
+
+
+def _in_order(planned: Iterable[str], found: Iterable[str]) -> list[str]:
+    """What was found, each once, what was planned first: rows come in any order."""
+    found = list(found)
+    return [one for one in dict.fromkeys([*planned, *found]) if one in set(found)]
 
 
 def _greek(text: str) -> str:

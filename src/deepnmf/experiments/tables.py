@@ -70,21 +70,23 @@ def _table(
 def _cells(
     experiment: Experiment, rows: pd.DataFrame, metrics: tuple[str, ...]
 ) -> list[tuple[str, list[tuple[str, str, Any]]]]:
-    """Name, and mean, deviation and the paper's figure of every score, in the TOML's order."""
+    """Name, and mean, deviation and the paper's figure of every score, in the TOML's order; fits
+    that are drawn as one box are one line."""
+    printed = {
+        (scoring.name, scoring.group): scoring.paper
+        for fit in experiment.fits
+        for scoring in fit.scorings
+    }
+    rows = rows[rows["fit"].isin([fit.key for fit in experiment.fits])]
+    parts = dict(list(rows.groupby(["name", "group"])))
     found = []
-    for fit in experiment.fits:
-        for scoring in fit.scorings:
-            mine = rows[(rows["name"] == scoring.name) & (rows["group"] == scoring.group)]
-            mine = mine[mine["fit"] == fit.key]
-            if mine.empty:
-                continue
-            values = []
-            for name in metrics:
-                digits = DIGITS.get(name, 3)
-                mean, deviation = mine[name].astype(float).mean(), mine[name].astype(float).std()
-                values.append(
-                    (f"{mean:.{digits}f}", f"{deviation:.{digits}f}", scoring.paper.get(name))
-                )
-            label = f"{scoring.name}, {scoring.group}" if scoring.group else scoring.name
-            found.append((label, values))
+    for key, paper in printed.items():
+        if key not in parts:
+            continue
+        values = []
+        for name in metrics:
+            digits, scores = DIGITS.get(name, 3), parts[key][name].astype(float)
+            mean, deviation = f"{scores.mean():.{digits}f}", f"{scores.std():.{digits}f}"
+            values.append((mean, deviation, paper.get(name)))
+        found.append((", ".join(part for part in key if part), values))
     return found
