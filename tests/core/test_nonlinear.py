@@ -75,9 +75,12 @@ def test_gradients_equal_finite_differences(link, model, sizes, library, rng):
 def test_the_objective_never_rises(link, model, sizes, library, low_rank):
     X = low_rank if library == "numpy" else pytest.importorskip("torch").from_numpy(low_rank.copy())
     scaling = "paper" if library == "numpy" else "fixed"
-    settings = plan(model, sizes, link=link, scaling=scaling, max_iter=100, pretrain_iter=20, tol=0)
+    sweeps = 100 if library == "numpy" else 40  # torch is slow where arrays are small
+    settings = plan(
+        model, sizes, link=link, scaling=scaling, max_iter=sweeps, pretrain_iter=20, tol=0
+    )
     trained = train(X, settings, rng_list(0))
-    assert trained.sweeps == 100
+    assert trained.sweeps == sweeps
     scale = np.sum(low_rank**2) / 2
     for records in stages(trained.history):
         values = np.array([record["objective"] for record in records])

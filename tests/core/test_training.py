@@ -45,6 +45,17 @@ def stages(history):
     ]
 
 
+def until_kkt(share):
+    """A callback that stops when the KKT residual is that share of the first one."""
+    seen = []
+
+    def reached(record, weights):
+        seen.append(record["kkt"])
+        return record["kkt"] <= share * seen[0]
+
+    return reached
+
+
 def objective(X, weights, H, plan: Plan) -> float:
     """f, straight from its formula in double precision."""
     weights = [np.asarray(W, dtype=np.float64) for W in weights]
@@ -57,8 +68,9 @@ def objective(X, weights, H, plan: Plan) -> float:
 @pytest.mark.parametrize("scaling", ["paper", "fixed"])
 @pytest.mark.parametrize("sizes", DEPTHS, ids=len)
 @pytest.mark.parametrize("model", DEEP, ids=named)
-def test_the_objective_never_rises(model, sizes, scaling, low_rank, place, dtype):
-    settings = plan(model, sizes, scaling=scaling, max_iter=200, pretrain_iter=50, tol=0)
+def test_the_objective_never_rises(model, sizes, scaling, low_rank, place, dtype, library):
+    sweeps = 200 if library == "numpy" else 80  # torch is slow where arrays are small
+    settings = plan(model, sizes, scaling=scaling, max_iter=sweeps, pretrain_iter=30, tol=0)
     trained = train(place(low_rank), settings, rng_list(0))
     rounding = 1e-12 if dtype == "float64" else 1e-5
     scale = np.sum(low_rank**2) / 2
@@ -67,7 +79,7 @@ def test_the_objective_never_rises(model, sizes, scaling, low_rank, place, dtype
         assert np.all(np.isfinite(values))
         # The codes of layer 1, which layer 2 fits, may be larger than X, and rounding with them.
         assert np.diff(values).max() <= rounding * scale
-    assert trained.sweeps == 200
+    assert trained.sweeps == sweeps
     assert min(float(W.min()) for W in trained.weights) >= 0
     # What is recorded is the objective.
     assert values[-1] == pytest.approx(
@@ -101,20 +113,13 @@ def test_the_kkt_residual_falls(model, sizes, scaling, low_rank):
         pretrain_iter=0,  # one stage from the start on, so that residuals can be compared
         tol=0,
     )
-    start = []
-
-    def reached(record, weights):
-        start.append(record["kkt"])
-        return record["kkt"] <= 1e-3 * start[0]
-
-    assert train(low_rank, settings, rng_list(0), reached).reason == "callback"
+    assert train(low_rank, settings, rng_list(0), until_kkt(1e-3)).reason == "callback"
 
 
 @pytest.mark.parametrize("model", long(DEEP, "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2"), ids=named)
 def test_the_kkt_residual_falls_everywhere(model, low_rank, place):
     settings = plan(model, (10, 6), scaling="fixed", max_iter=1000, pretrain_iter=0, tol=0)
-    history = train(place(low_rank), settings, rng_list(0)).history
-    assert history[-1]["kkt"] <= 1e-3 * history[0]["kkt"]
+    assert train(place(low_rank), settings, rng_list(0), until_kkt(1e-3)).reason == "callback"
 
 
 @pytest.mark.parametrize("model", [deepnmf.dnmf, deepnmf.sdnmf_rl1, deepnmf.sdnmf_rl2], ids=named)

@@ -245,6 +245,16 @@ def gather_product(starts: Any, indices: Any, values: Any, A: Any, out: Any, spa
 
 
 @_compiled
+def double_dots(u: Any, v: Any, size: Any, out: Any, span: Any) -> None:
+    """out_p ← Σ u_i v_i over the p-th `size` entries, in double precision, for p in `span`."""
+    for part in range(span[0], span[1]):
+        total = 0.0
+        for i in range(part * size, min((part + 1) * size, u.shape[0])):
+            total += np.float64(u[i]) * np.float64(v[i])
+        out[part] = total
+
+
+@_compiled
 def copy_transposed(A: Any, out: Any, span: Any) -> None:
     """out ← Aᵀ for the rows of `span`, in tiles that stay in cache."""
     columns = A.shape[1]

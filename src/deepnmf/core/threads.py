@@ -14,6 +14,8 @@ from threadpoolctl import ThreadpoolController
 
 SMALL = 4e6
 """Operations below which a second thread costs more than it saves."""
+PARTS = 8
+"""Parts that large work is split into, for every thread."""
 
 
 def threads() -> int:
@@ -23,14 +25,28 @@ def threads() -> int:
 
 
 def share(work: Callable[[int, int], Any], pieces: int, operations: float) -> list[Any]:
-    """work(from, to) over 0 … pieces, split among the threads; its results in order."""
+    """work(from, to) over 0 … pieces, split among the threads; its results in order.
+
+    There are more parts than threads, and who is done takes the next: pieces differ in size, and
+    cores in what else they have to do.
+    """
     number = 1 if operations < SMALL else min(threads(), pieces)
     if number <= 1:
         return [work(0, pieces)]
-    edges = [pieces * piece // number for piece in range(number + 1)]
-    mine, *others = itertools.pairwise(edges)
-    tasks = [_pool(os.getpid()).submit(work, *edge) for edge in others]
-    return [work(*mine), *(task.result() for task in tasks)]
+    parts = min(pieces, number * max(1, min(PARTS, int(operations / SMALL))))
+    edges = [pieces * part // parts for part in range(parts + 1)]
+    results: list[Any] = [None] * parts
+    waiting = iter(enumerate(itertools.pairwise(edges)))
+
+    def take() -> None:
+        for part, edge in waiting:  # the next one is taken under the GIL
+            results[part] = work(*edge)
+
+    tasks = [_pool(os.getpid()).submit(take) for _ in range(number - 1)]
+    take()
+    for task in tasks:
+        task.result()
+    return results
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from deepnmf.core.solvers.nesterov import Nesterov
 from deepnmf.core.subproblems import Quadratic
 from deepnmf.core.threads import share
 
-GROUP = 32
+GROUP = 64
 """Rows between which the gradient is kept up to date by hand; groups meet in matrix products."""
 
 
@@ -104,7 +104,7 @@ class Coordinate(Solver):
 
     def _codes(self, problem: Quadratic, H: Array) -> Solved:
         K = problem.penalty.gradient(np.eye(H.shape[0], dtype=H.dtype))
-        return self._independent(_matrix(problem.A) + K, problem.C, H)
+        return self._independent(_matrix(problem.A) + K, problem.C, np.array(H, order="C"))
 
     def _rows(self, problem: Quadratic, W: Array) -> Solved:
         """W_1 without a penalty that ties its rows together: Wᵀ has columns like codes."""
@@ -114,14 +114,14 @@ class Coordinate(Solver):
         return Solved(transposed(F), residual, passes)
 
     def _independent(self, A: Array, C: Array, H: Array) -> Solved:
-        """Columns that are problems of their own: ½ hᵀA h − cᵀh each."""
+        """Columns that are problems of their own: ½ hᵀA h − cᵀh each. H is written over."""
         k, n = H.shape
         size = -(-k // 4) * 4
         padded = np.zeros((size, size), H.dtype)
         padded[:k, :k] = A
         diagonal = np.diag(_known(padded))
         inverse = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
-        H, C = np.array(H, order="C"), np.ascontiguousarray(C, dtype=H.dtype)
+        C = np.ascontiguousarray(C, dtype=H.dtype)
         state = np.zeros((3, n), H.dtype)
         state[0], state[1] = -1, 1
         running, total = np.arange(n), 0
