@@ -6,8 +6,10 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from threadpoolctl import threadpool_limits
 
 from deepnmf.core import arrays as ours
+from deepnmf.core import threads
 
 
 @given(
@@ -130,3 +132,19 @@ def test_sums_that_cancel_are_in_double_precision(shape, rng):
     U, V = (rng.standard_normal(shape).astype("float32") for _ in range(2))
     exact = np.sum(U.astype(float) * V.astype(float))
     assert float(ours.precise_inner(U, V)) == pytest.approx(exact, rel=1e-12, abs=1e-10)
+
+
+def test_such_sums_do_not_depend_on_threads_or_order(rng, monkeypatch):
+    """Whatever the order in memory, and the same with any number of threads."""
+    monkeypatch.setattr(threads, "SMALL", 0)
+    U, V = (1e4 * rng.standard_normal((700, 130)).astype("float32") for _ in range(2))
+    exact = np.sum(U.astype(float) * V)
+    scale = float(np.linalg.norm(U) * np.linalg.norm(V))
+    orders = [(U, V), (np.asfortranarray(U), np.asfortranarray(V)), (U, np.asfortranarray(V))]
+    for one, other in [*orders, (U.T, V.T)]:
+        found = []
+        for number in (1, 2, 5):
+            with threadpool_limits(number, user_api="blas"):
+                found.append(float(ours.precise_inner(one, other)))
+        assert found[0] == pytest.approx(exact, abs=1e-14 * scale)
+        assert found[1:] == found[:1] * 2

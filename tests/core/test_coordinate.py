@@ -124,6 +124,14 @@ def test_threads_do_not_change_a_result(rng, monkeypatch):
     np.testing.assert_array_equal(results[0], results[2])
 
 
+@pytest.mark.parametrize("pieces", [1, 3, 1000])
+def test_shared_work_is_done_once_and_in_order(pieces):
+    for number in (1, 2, 5):
+        with threadpool_limits(number, user_api="blas"):
+            parts = threads.share(lambda begin, end: list(range(begin, end)), pieces, 1e9)
+        assert [piece for part in parts for piece in part] == list(range(pieces))
+
+
 @pytest.mark.parametrize("first", [Coordinate(), Nesterov()], ids=named)
 @pytest.mark.parametrize("model", long(DEEP, "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2"), ids=named)
 def test_coordinate_and_nesterov_agree_on_where_the_end_is(model, first, low_rank):

@@ -171,7 +171,8 @@ def test_depth_reaches_what_one_layer_can_fit_and_no_more(sizes, digits, best_si
     trained = train(X, settings, rng_list(0))
     error = np.linalg.norm(X - decode(trained.weights, Identity(), trained.H))
     error /= np.linalg.norm(X)
-    assert best_single_layer <= error <= 1.02 * best_single_layer
+    # Both may end in the same minimum, where rounding decides.
+    assert (1 - 1e-12) * best_single_layer <= error <= 1.02 * best_single_layer
     layerwise = train(X, replace(settings, max_iter=0), rng_list(0))
     before = np.linalg.norm(X - decode(layerwise.weights, Identity(), layerwise.H))
     assert before / np.linalg.norm(X) > 1.05 * best_single_layer

@@ -208,15 +208,23 @@ def precise_inner(U: Array, V: Array) -> Array:
     fused = fused_kernels(U)
     if fused is not None and fused.single(U, V):
         return inner(U, V)
-    if isinstance(U, np.ndarray) and U.ndim == 2 and U.dtype == V.dtype == np.float32:
+    if isinstance(U, np.ndarray) and U.ndim == 2:
         flat = _alike(U, V)
         if flat is not None:
             return _double_dot(*flat)
+        # Block by block, so that what is in double precision stays in cache.
+        axis = int(U.shape[1] > U.shape[0])
+        U, V = (U.T, V.T) if axis else (U, V)
+        rows = max(1, BLOCK // max(1, U.shape[1]))
+        blocks = (slice(low, low + rows) for low in range(0, U.shape[0], rows))
+        return np.asarray(sum(np.sum(to_double(U[part]) * V[part]) for part in blocks))
     return inner(to_double(U), to_double(V))
 
 
 def _alike(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """The entries of both in the order in which they lie in memory, where it is the same."""
+    if U.dtype != V.dtype or U.shape != V.shape:
+        return None
     for one, other in ((U, V), (U.T, V.T)):
         if one.flags.c_contiguous and other.flags.c_contiguous:
             return one.reshape(-1), other.reshape(-1)

@@ -33,7 +33,8 @@ def share(work: Callable[[int, int], Any], pieces: int, operations: float) -> li
     number = 1 if operations < SMALL else min(threads(), pieces)
     if number <= 1:
         return [work(0, pieces)]
-    parts = min(pieces, number * max(1, min(PARTS, int(operations / SMALL))))
+    each = max(1, min(PARTS, int(operations / max(SMALL, 1))))
+    parts = min(pieces, number * each)
     edges = [pieces * part // parts for part in range(parts + 1)]
     results: list[Any] = [None] * parts
     waiting = iter(enumerate(itertools.pairwise(edges)))
