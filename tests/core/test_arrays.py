@@ -148,3 +148,16 @@ def test_such_sums_do_not_depend_on_threads_or_order(rng, monkeypatch):
                 found.append(float(ours.precise_inner(one, other)))
         assert found[0] == pytest.approx(exact, abs=1e-14 * scale)
         assert found[1:] == found[:1] * 2
+
+
+def test_looking_ahead_is_one_formula(rng, monkeypatch):
+    """Compiled for arrays that lie alike, by array operations for others: the same numbers."""
+    monkeypatch.setattr(threads, "SMALL", 0)
+    F, before = rng.random((2, 40, 30)).astype("float32")
+    beta = np.full((1, 1), 0.7, "float32")
+    expected = np.maximum(F + beta * (F - before), 0)
+    turned = np.asfortranarray(F), np.asfortranarray(before)
+    for one, other in [(F, before), turned, (F, turned[1])]:
+        np.testing.assert_allclose(ours.ahead(one, other, beta), expected, rtol=1e-5, atol=1e-6)
+    stack = ours.ahead(np.stack([F, F]), np.stack([before, before]), beta)
+    np.testing.assert_allclose(stack, np.stack([expected] * 2), rtol=1e-5, atol=1e-6)

@@ -275,6 +275,18 @@ def choose(keep: Array, new: Array, old: Array) -> Array:
     return xp.where(keep, new, old)
 
 
+def ahead(F: Array, before: Array, beta: Array) -> Array:
+    """P(F + β (F − F_before)), β a number a run, (…, 1, 1)."""
+    flat = _alike(F, before) if isinstance(F, np.ndarray) and F.ndim == 2 else None
+    if flat is None:
+        return positive(F + beta * (F - before))
+    from deepnmf.core.kernels import look_ahead
+
+    out, step = np.empty_like(flat[0]), F.dtype.type(beta.item())
+    share(lambda begin, end: look_ahead(*flat, step, out, (begin, end)), out.size, 8.0 * out.size)
+    return out.reshape(F.shape) if F.flags.c_contiguous else out.reshape(F.shape[::-1]).T
+
+
 def scalars(values: Array, like: Array) -> Array:
     """Per-run numbers (…) as (…, 1, 1), in the dtype of `like`."""
     xp = namespace(like)

@@ -255,6 +255,14 @@ def double_dots(u: Any, v: Any, size: Any, out: Any, span: Any) -> None:
 
 
 @_compiled
+def look_ahead(f: Any, before: Any, beta: Any, out: Any, span: Any) -> None:
+    """out_i ← max(0, f_i + β (f_i − before_i)) for i in `span`."""
+    zero = beta - beta
+    for i in range(span[0], span[1]):
+        out[i] = max(f[i] + beta * (f[i] - before[i]), zero)
+
+
+@_compiled
 def copy_transposed(A: Any, out: Any, span: Any) -> None:
     """out ← Aᵀ for the rows of `span`, in tiles that stay in cache."""
     columns = A.shape[1]

@@ -17,6 +17,7 @@ from typing import Any
 
 from deepnmf.core.arrays import (
     Array,
+    ahead,
     choose,
     gram,
     inner,
@@ -128,15 +129,15 @@ class LinearStage(Stage):
         The sums are those of the codes before their negative entries are cut off: so Q, which is
         linear in H, is to be had without touching X.
         """
-        H = now.H + beta * (now.H - before.H)
         weights = tuple(
-            nearest(W + beta * (W - W_before), unit)
+            nearest(ahead(W, W_before, beta), unit) if unit else ahead(W, W_before, beta)
             for W, W_before, unit in zip(
                 now.weights, before.weights, self.scaling.unit_columns, strict=True
             )
         )
         if self.codes_first:
-            return replace(now, weights=weights, H=positive(H))
+            return replace(now, weights=weights, H=ahead(now.H, before.H, beta))
+        H = now.H + beta * (now.H - before.H)
         Q = now.sums.Q + beta * (now.sums.Q - before.sums.Q)
         return replace(now, weights=weights, H=positive(H), sums=Sums(H @ H.mT, Q))
 
