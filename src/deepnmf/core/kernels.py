@@ -18,6 +18,9 @@ _compiled = numba.njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"}
 )
 
+_exactly = numba.njit(nogil=True, cache=True, error_model="numpy")
+"""Rounded as array operations are: for what a stack of runs does with those."""
+
 
 @_compiled
 def code_passes(A: Any, inverse: Any, C: Any, H: Any, state: Any, share: Any) -> Any:
@@ -254,7 +257,7 @@ def double_dots(u: Any, v: Any, size: Any, out: Any, span: Any) -> None:
         out[part] = total
 
 
-@_compiled
+@_exactly
 def look_ahead(f: Any, before: Any, beta: Any, out: Any, span: Any) -> None:
     """out_i ← max(0, f_i + β (f_i − before_i)) for i in `span`."""
     zero = beta - beta
