@@ -41,6 +41,10 @@ def named(part: object) -> str:
     return getattr(part, "__name__", None) or repr(part)
 
 
+LENGTHS = ["short", "full"]
+"""Of fits: "full" is for the long tests."""
+
+
 def long(parts: Iterable[Any], *slow: str) -> list[Any]:
     """Parts for a table, of which those with these names are left to the long tests."""
     return [

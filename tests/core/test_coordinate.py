@@ -41,12 +41,28 @@ def test_codes_are_nonnegative_least_squares(parts, samples, rng, dtype):
     assert (H == 0).all()
 
 
+@pytest.mark.parametrize("samples", [1, 63, 200])
+def test_codes_do_not_depend_on_their_order_in_memory(samples, rng, dtype):
+    """What is aimed at, and where it begins, may lie row by row or sample by sample; codes lie as
+    what is aimed at, row by row if that has no order."""
+    A, C = gram(rng, 37).astype(dtype), (9 * rng.random((37, samples))).astype(dtype)
+    H = rng.random((37, samples)).astype(dtype)
+    expected = Coordinate(max_passes=20).update(codes_problem(A, C, Zero()), H).F
+    for aim in (C, np.asfortranarray(C), np.repeat(C, 2, axis=1)[:, ::2]):
+        for begin in (H, np.asfortranarray(H)):
+            found = Coordinate(max_passes=20).update(codes_problem(A, aim, Zero()), begin).F
+            np.testing.assert_array_equal(found, expected)
+            assert found.flags.f_contiguous if aim.flags.f_contiguous else found.flags.c_contiguous
+
+
+@pytest.mark.parametrize("scale", [0, 1e-6, 1, 1e6])
 @pytest.mark.parametrize("mu", [1e-4, 0.3, 50.0])
-def test_a_column_under_the_penalty_is_at_its_minimum(mu, rng):
-    """min ½ b‖w‖² − rᵀw + ½ μ (Σw)², w ≥ 0: s = Σw solves s = Σ P(r − μs)/b."""
+def test_a_column_under_the_penalty_is_at_its_minimum(mu, scale, rng):
+    """min ½ b‖w‖² − rᵀw + ½ μ (Σw)², w ≥ 0: s = Σw solves s = Σ P(r − μs)/b, found from the s of
+    the column as it was, however far that is."""
     r, b = rng.normal(size=(40, 1)), 1.7
     problem = weights_problem(None, np.array([[b]]), r, SquaredL1(mu))
-    w = Coordinate(max_passes=1).update(problem, rng.random((40, 1))).F
+    w = Coordinate(max_passes=1).update(problem, scale * rng.random((40, 1))).F
     gradient = b * w - r + mu * w.sum()
     assert gradient[w > 0] == pytest.approx(np.zeros((w > 0).sum()), abs=1e-5 * abs(r).max())
     assert gradient[w == 0].min() >= -1e-5 * abs(r).max()

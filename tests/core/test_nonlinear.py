@@ -21,7 +21,7 @@ from deepnmf.core.solvers.line_search import Variable, step
 from deepnmf.core.starts import Given
 from deepnmf.core.training import decode, encode, train
 from tests.core.test_training import objective, plan, rng_list, stages
-from tests.tables import DEEP, NONLINEAR, long, named
+from tests.tables import DEEP, LENGTHS, NONLINEAR, long, named
 
 DEPTHS = [(8, 5), (10, 8, 5)]
 
@@ -72,12 +72,15 @@ def test_gradients_equal_finite_differences(link, model, sizes, library, rng):
 @pytest.mark.parametrize("sizes", DEPTHS, ids=len)
 @pytest.mark.parametrize("model", DEEP, ids=named)
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
-def test_the_objective_never_rises(link, model, sizes, library, low_rank):
+@pytest.mark.parametrize("length", long(LENGTHS, "full"))
+def test_the_objective_never_rises(length, link, model, sizes, library, low_rank):
     X = low_rank if library == "numpy" else pytest.importorskip("torch").from_numpy(low_rank.copy())
     scaling = "paper" if library == "numpy" else "fixed"
-    sweeps = 100 if library == "numpy" else 40  # torch is slow where arrays are small
+    # torch is slow where arrays are small
+    sweeps = 100 if length == "full" or library == "numpy" else 40
+    before = 50 if length == "full" else 20
     settings = plan(
-        model, sizes, link=link, scaling=scaling, max_iter=sweeps, pretrain_iter=20, tol=0
+        model, sizes, link=link, scaling=scaling, max_iter=sweeps, pretrain_iter=before, tol=0
     )
     trained = train(X, settings, rng_list(0))
     assert trained.sweeps == sweeps

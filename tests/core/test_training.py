@@ -16,7 +16,7 @@ from deepnmf.core.links import Identity
 from deepnmf.core.penalties import SquaredL1, TopLayer
 from deepnmf.core.training import Plan, basis_of, decode, encode, train
 from deepnmf.settings import plan_of
-from tests.tables import DEEP, SOLVERS, long, named
+from tests.tables import DEEP, LENGTHS, SOLVERS, long, named
 
 DEPTHS = [(6,), (10, 6), (14, 10, 6)]
 
@@ -68,9 +68,12 @@ def objective(X, weights, H, plan: Plan) -> float:
 @pytest.mark.parametrize("scaling", ["paper", "fixed"])
 @pytest.mark.parametrize("sizes", DEPTHS, ids=len)
 @pytest.mark.parametrize("model", DEEP, ids=named)
-def test_the_objective_never_rises(model, sizes, scaling, low_rank, place, dtype, library):
-    sweeps = 200 if library == "numpy" else 80  # torch is slow where arrays are small
-    settings = plan(model, sizes, scaling=scaling, max_iter=sweeps, pretrain_iter=30, tol=0)
+@pytest.mark.parametrize("length", long(LENGTHS, "full"))
+def test_the_objective_never_rises(length, model, sizes, scaling, low_rank, place, dtype, library):
+    # torch is slow where arrays are small
+    sweeps = 200 if length == "full" or library == "numpy" else 80
+    before = 50 if length == "full" else 30
+    settings = plan(model, sizes, scaling=scaling, max_iter=sweeps, pretrain_iter=before, tol=0)
     trained = train(place(low_rank), settings, rng_list(0))
     rounding = 1e-12 if dtype == "float64" else 1e-5
     scale = np.sum(low_rank**2) / 2

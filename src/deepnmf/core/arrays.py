@@ -18,16 +18,12 @@ import array_api_compat
 import numpy as np
 import scipy.sparse
 
+from deepnmf.core import onepass
 from deepnmf.core.blocks import SPACE, Blocked, lazy, total
-from deepnmf.core.threads import share
 
 Array = Any
 """A NumPy array, a torch tensor or, with a column per sample, a `Blocked` array; where it says so,
 a SciPy sparse matrix as well."""
-
-
-BLOCK = 32768
-"""Entries that are worked on at a time where that keeps them in cache."""
 
 
 def is_sparse(X: Array) -> bool:
@@ -103,7 +99,7 @@ def in_order(X: Array) -> Array:
     """X row by row in memory."""
     if isinstance(X, Blocked):
         return X
-    return np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X.contiguous()
+    return onepass.in_rows(X) if isinstance(X, np.ndarray) else X.contiguous()
 
 
 def spread(X: Array) -> Array:
@@ -209,37 +205,8 @@ def precise_inner(U: Array, V: Array) -> Array:
     if fused is not None and fused.single(U, V):
         return inner(U, V)
     if isinstance(U, np.ndarray) and U.ndim == 2:
-        flat = _alike(U, V)
-        if flat is not None:
-            return _double_dot(*flat)
-        # Block by block, so that what is in double precision stays in cache.
-        axis = int(U.shape[1] > U.shape[0])
-        U, V = (U.T, V.T) if axis else (U, V)
-        rows = max(1, BLOCK // max(1, U.shape[1]))
-        blocks = (slice(low, low + rows) for low in range(0, U.shape[0], rows))
-        return np.asarray(sum(np.sum(to_double(U[part]) * V[part]) for part in blocks))
+        return onepass.dot(U, V)
     return inner(to_double(U), to_double(V))
-
-
-def _alike(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The entries of both in the order in which they lie in memory, where it is the same."""
-    if U.dtype != V.dtype or U.shape != V.shape:
-        return None
-    for one, other in ((U, V), (U.T, V.T)):
-        if one.flags.c_contiguous and other.flags.c_contiguous:
-            return one.reshape(-1), other.reshape(-1)
-    return None
-
-
-def _double_dot(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Σ u_i v_i in double precision, added up the same way by any number of threads."""
-    from deepnmf.core.kernels import double_dots
-
-    parts = np.zeros(-(-u.size // BLOCK))
-    share(
-        lambda begin, end: double_dots(u, v, BLOCK, parts, (begin, end)), len(parts), 8.0 * u.size
-    )
-    return np.asarray(np.sum(parts))
 
 
 def over_samples(function: Callable[..., Array], *arguments: Array) -> Array:
@@ -277,14 +244,11 @@ def choose(keep: Array, new: Array, old: Array) -> Array:
 
 def ahead(F: Array, before: Array, beta: Array) -> Array:
     """P(F + β (F − F_before)), β a number a run, (…, 1, 1)."""
-    flat = _alike(F, before) if isinstance(F, np.ndarray) and F.ndim == 2 else None
-    if flat is None:
-        return positive(F + beta * (F - before))
-    from deepnmf.core.kernels import look_ahead
-
-    out, step = np.empty_like(flat[0]), F.dtype.type(beta.item())
-    share(lambda begin, end: look_ahead(*flat, step, out, (begin, end)), out.size, 8.0 * out.size)
-    return out.reshape(F.shape) if F.flags.c_contiguous else out.reshape(F.shape[::-1]).T
+    if isinstance(F, np.ndarray) and F.ndim == 2:
+        found = onepass.ahead(F, before, beta.item())
+        if found is not None:
+            return found
+    return positive(F + beta * (F - before))
 
 
 def scalars(values: Array, like: Array) -> Array:
@@ -346,13 +310,13 @@ def eigh(A: Array) -> tuple[Array, Array]:
 def transposed_product(A: Array, X: Array, *, by_rows: bool = False) -> Array:
     """Aᵀ X, (…, k, n), for A (…, m, k) and X (…, m, n), which may be sparse.
 
-    On a card as the transpose of Xᵀ A: so it lies sample by sample, as the kernels of accelerated
-    steps want it. Those of line searches want it `by_rows`.
+    Of sparse X, and on a card, as the transpose of Xᵀ A: so it lies sample by sample, as there the
+    kernels want it. Those of line searches want it `by_rows`.
     """
     if isinstance(X, Blocked):
         return lazy(transposed_product, A, X)
     if is_sparse(X):
-        return transposed(_sparse_product(X.T, A))
+        return onepass.sparse_product(X.T, A).T
     if fused_kernels(X) is not None and not by_rows:
         return (X.mT @ A).mT
     return A.mT @ X
@@ -363,46 +327,8 @@ def product_transposed(X: Array, H: Array) -> Array:
     if isinstance(X, Blocked):
         return total(product_transposed, X, H)
     if is_sparse(X):
-        return _sparse_product(X, H.T)
+        return onepass.sparse_product(X, H.T)
     return X @ H.mT
-
-
-def _sparse_product(X: Array, D: Array) -> Array:
-    """X D for sparse X and dense D, by the rows of X."""
-    from deepnmf.core.kernels import gather_product
-
-    if X.shape[1] != D.shape[0]:  # the kernel would read past the end
-        raise ValueError(f"a product of shapes {X.shape} and {D.shape}: they do not fit.")
-    if X.dtype not in (np.float32, np.float64) or X.format not in ("csr", "csc"):
-        return X @ D
-    X = X if X.format == "csr" else _by_rows(X)
-    D = np.ascontiguousarray(D, dtype=X.dtype)
-    out = np.empty((X.shape[0], D.shape[1]), X.dtype)
-
-    def work(begin: int, end: int) -> None:
-        gather_product(X.indptr, X.indices, X.data, D, out, (begin, end))
-
-    share(work, X.shape[0], 2.0 * X.nnz * D.shape[1])
-    return out
-
-
-def _by_rows(X: Array) -> Array:
-    """X, stored by columns, as stored by rows: copied once, and kept with X."""
-    if not hasattr(X, "_deepnmf_by_rows"):
-        X._deepnmf_by_rows = X.tocsr()
-    return X._deepnmf_by_rows
-
-
-def transposed(A: Array) -> Array:
-    """Aᵀ of a NumPy matrix, in order in memory."""
-    from deepnmf.core.kernels import copy_transposed
-
-    out = np.empty(A.shape[::-1], A.dtype)
-    if min(A.shape) < 16 or not A.flags.c_contiguous:
-        out[...] = A.T
-        return out
-    share(lambda begin, end: copy_transposed(A, out, (begin, end)), A.shape[0], 8.0 * A.size)
-    return out
 
 
 def gram(W: Array) -> Array:

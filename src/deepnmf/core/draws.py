@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from deepnmf.core.arrays import BLOCK, Array, epsilon, stack_shape, to_device
+from deepnmf.core.arrays import Array, epsilon, stack_shape, to_device
 from deepnmf.core.blocks import Blocked, Leaf, lazy
+from deepnmf.core.onepass import BLOCK
 from deepnmf.core.threads import share
 
 Generators = Sequence[np.random.Generator]

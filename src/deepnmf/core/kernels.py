@@ -23,8 +23,11 @@ _exactly = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 @_compiled
-def code_passes(A: Any, inverse: Any, C: Any, H: Any, state: Any, share: Any) -> Any:
-    """h_i ← max(0, h_i − (a_iᵀh − c_i)/A_ii) for i = 1 … k, pass after pass, for every column h.
+def code_passes(
+    A: Any, inverse: Any, C: Any, H: Any, by_sample: bool, state: Any, share: Any
+) -> Any:
+    """h_i ← max(0, h_i − (a_iᵀh − c_i)/A_ii) for i = 1 … k, pass after pass, for every column h,
+    or row, where C and H are given `by_sample`.
 
     Columns are taken 64 at a time into a buffer that stays in cache, and coordinates by fours: the
     gradient of four is one sum over all rows, corrected for what the four do to each other. A
@@ -37,7 +40,7 @@ def code_passes(A: Any, inverse: Any, C: Any, H: Any, state: Any, share: Any) ->
     """
     begin, end, passes, tol = share
     first, running, mapping = state[0], state[1], state[2]
-    k, n = H.shape
+    k, n = (H.shape[1], H.shape[0]) if by_sample else H.shape
     size = A.shape[0]
     zero = inverse[0] - inverse[0]
     h = np.zeros((size, LANES), H.dtype)
@@ -50,10 +53,16 @@ def code_passes(A: Any, inverse: Any, C: Any, H: Any, state: Any, share: Any) ->
     for block in range(begin, end):
         low = block * LANES
         width = min(LANES, n - low)
-        for i in range(k):
+        if by_sample:
             for s in range(width):
-                h[i, s] = H[i, low + s]
-                c[i, s] = C[i, low + s]
+                for i in range(k):
+                    h[i, s] = H[low + s, i]
+                    c[i, s] = C[low + s, i]
+        else:
+            for i in range(k):
+                for s in range(width):
+                    h[i, s] = H[i, low + s]
+                    c[i, s] = C[i, low + s]
         for s in range(LANES):
             on[s] = running[low + s] if s < width else zero
         for _ in range(passes):
@@ -108,24 +117,29 @@ def code_passes(A: Any, inverse: Any, C: Any, H: Any, state: Any, share: Any) ->
                         going += 1
             if going == 0:
                 break
-        for i in range(k):
+        if by_sample:
             for s in range(width):
-                H[i, low + s] = h[i, s]
+                for i in range(k):
+                    H[low + s, i] = h[i, s]
+        else:
+            for i in range(k):
+                for s in range(width):
+                    H[i, low + s] = h[i, s]
         for s in range(width):
             running[low + s] = on[s]
     return total
 
 
 @_compiled
-def coupled_rows(B: Any, G: Any, F: Any, D: Any, mu: float, unit: bool) -> Any:
+def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) -> Any:
     """Rows f of F one after the other, each to its minimum with the others as they are, for
     columns that a penalty or a constraint ties together:
 
         min ½ b‖f‖² − rᵀf + ½ μ (Σ f)²    f = P((r − μ s 1)/b) with s = Σ f, by Newton's method;
         min ½ b‖f‖² − rᵀf, ‖f‖ ≤ 1        f = P(r)/max(b, ‖P(r)‖).
 
-    F are the rows of a group, G = (∇ of the fit) there before the first moves, B their b's, D room
-    for what they move by. A row with b = 0 is one that no sample uses: under a penalty it is
+    F are the rows of a group, G − C = (∇ of the fit) there before the first moves, B their b's, D
+    room for what they move by. A row with b = 0 is one that no sample uses: under a penalty it is
     halved, not erased, so that a sample may still take it up. Returns the gain and the mapping,
     Σ b Δ² and Σ b² Δ².
     """
@@ -134,7 +148,7 @@ def coupled_rows(B: Any, G: Any, F: Any, D: Any, mu: float, unit: bool) -> Any:
     one = zero + F.dtype.type(1)
     gained, moved = 0.0, 0.0
     for i in range(rows):
-        g, f, d = G[i], F[i], D[i]
+        g, c, f, d = G[i], C[i], F[i], D[i]
         j = 0
         while j + 4 <= i:
             b0, b1, b2, b3 = B[i, j], B[i, j + 1], B[i, j + 2], B[i, j + 3]
@@ -155,8 +169,10 @@ def coupled_rows(B: Any, G: Any, F: Any, D: Any, mu: float, unit: bool) -> Any:
                 d[s] = new - f[s]
                 f[s] = new
             continue
+        size = zero
         for s in range(m):
-            g[s] = b * f[s] - g[s]
+            g[s] = b * f[s] - (g[s] - c[s])
+            size += f[s]
         shift, scale = zero, one / b
         if unit:
             square = zero
@@ -165,16 +181,17 @@ def coupled_rows(B: Any, G: Any, F: Any, D: Any, mu: float, unit: bool) -> Any:
                 square += r * r
             scale = one / max(b, np.sqrt(square))
         elif mu > 0:
-            # s − Σ P(r − μs)/b is concave and rising in s: from the left Newton never passes the
-            # root, and ends when the set of positive entries does not change any more.
-            for _ in range(100):
-                above, count = zero, zero
+            # s − Σ P(r − μs)/b is concave and rising in s: from anywhere Newton's first step ends
+            # left of the root or at it, from there it never passes the root, and it ends when the
+            # set of positive entries does not change any more.
+            shift = mu * size
+            for turn in range(100):
+                above, count = zero, 0
                 for s in range(m):
-                    if g[s] > shift:
-                        above += g[s]
-                        count += one
-                following = mu * above / (b + mu * count)
-                if not following > shift * (1 + 1e-6):
+                    above += g[s] if g[s] > shift else zero
+                    count += g[s] > shift
+                following = mu * above / (b + mu * F.dtype.type(count))
+                if turn > 0 and not following > shift * (1 + 1e-6):
                     break
                 shift = following
         total = zero
@@ -237,14 +254,23 @@ def two_sided_columns(
 
 @_compiled
 def gather_product(starts: Any, indices: Any, values: Any, A: Any, out: Any, span: Any) -> None:
-    """Row j of `out` ← Σ over the entries x_ij of sample j of x_ij · (row i of A)."""
+    """Row j of `out` ← Σ over the entries x_ij of sample j of x_ij · (row i of A), by fours."""
     for j in range(span[0], span[1]):
         row = out[j]
         row[:] = 0
-        for entry in range(starts[j], starts[j + 1]):
-            x, a = values[entry], A[indices[entry]]
+        e, end = starts[j], starts[j + 1]
+        while e + 4 <= end:
+            x0, x1, x2, x3 = values[e], values[e + 1], values[e + 2], values[e + 3]
+            a0, a1 = A[indices[e]], A[indices[e + 1]]
+            a2, a3 = A[indices[e + 2]], A[indices[e + 3]]
             for c in range(row.shape[0]):
-                row[c] += x * a[c]
+                row[c] += x0 * a0[c] + x1 * a1[c] + x2 * a2[c] + x3 * a3[c]
+            e += 4
+        while e < end:
+            x0, a0 = values[e], A[indices[e]]
+            for c in range(row.shape[0]):
+                row[c] += x0 * a0[c]
+            e += 1
 
 
 @_compiled

@@ -21,7 +21,7 @@ PARTS = 8
 def threads() -> int:
     """The number of threads that BLAS is set to now, and so every limit that users know:
     OMP_NUM_THREADS, threadpoolctl, what joblib and Dask set for their workers."""
-    return max((library.num_threads for library in _blas()), default=os.cpu_count() or 1)
+    return max((library.num_threads for library in _blas()), default=0) or os.cpu_count() or 1
 
 
 def share(work: Callable[[int, int], Any], pieces: int, operations: float) -> list[Any]:

@@ -6,11 +6,11 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from deepnmf.core.arrays import Array, is_numpy, transposed
+from deepnmf.core.arrays import Array, in_order, is_numpy
 from deepnmf.core.solvers.base import Outcome, Solver
 from deepnmf.core.solvers.nesterov import Nesterov
 from deepnmf.core.subproblems import Quadratic
@@ -104,24 +104,25 @@ class Coordinate(Solver):
 
     def _codes(self, problem: Quadratic, H: Array) -> Solved:
         K = problem.penalty.gradient(np.eye(H.shape[0], dtype=H.dtype))
-        return self._independent(_matrix(problem.A) + K, problem.C, np.array(H, order="C"))
+        return self._independent(_matrix(problem.A) + K, problem.C, H)
 
     def _rows(self, problem: Quadratic, W: Array) -> Solved:
         """W_1 without a penalty that ties its rows together: Wᵀ has columns like codes."""
         ridge = _strengths(problem)[1] * np.eye(W.shape[1], dtype=W.dtype)
-        C, F = transposed(problem.C), transposed(W)
-        F, residual, passes = self._independent(_matrix(problem.B) + ridge, C, F)
-        return Solved(transposed(F), residual, passes)
+        F, residual, passes = self._independent(_matrix(problem.B) + ridge, problem.C.T, W.T)
+        return Solved(F.T, residual, passes)
 
     def _independent(self, A: Array, C: Array, H: Array) -> Solved:
-        """Columns that are problems of their own: ½ hᵀA h − cᵀh each. H is written over."""
+        """Columns that are problems of their own: ½ hᵀA h − cᵀh each. What is found lies in
+        memory as C does: row by row or column by column."""
+        order: Literal["C", "F"] = "F" if C.flags.f_contiguous and not C.flags.c_contiguous else "C"
+        C, H = np.asarray(C, H.dtype, order=order), np.array(H, order=order)
         k, n = H.shape
         size = -(-k // 4) * 4
         padded = np.zeros((size, size), H.dtype)
         padded[:k, :k] = A
         diagonal = np.diag(_known(padded))
         inverse = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
-        C = np.ascontiguousarray(C, dtype=H.dtype)
         state = np.zeros((3, n), H.dtype)
         state[0], state[1] = -1, 1
         running, total = np.arange(n), 0
@@ -132,23 +133,24 @@ class Coordinate(Solver):
             if len(running) == n:
                 total += _passes(padded, inverse, C, H, state, passes, self.tol)
             else:  # Only the columns that are not done go on, side by side.
-                part, part_state = H[:, running], state[:, running]
-                total += _passes(padded, inverse, C[:, running], part, part_state, passes, self.tol)
+                part = np.asarray(H[:, running], order=order)
+                aims = np.asarray(C[:, running], order=order)
+                part_state = state[:, running]
+                total += _passes(padded, inverse, aims, part, part_state, passes, self.tol)
                 H[:, running], state[:, running] = part, part_state
             running = np.flatnonzero(state[1] > 0)
         return Solved(H, float(np.sum(state[2], dtype=np.float64)), total / n)
 
     def _coupled(self, problem: Quadratic, W: Array) -> Solved:
         """W_1 column by column, as the rows of Wᵀ; groups of them share a matrix product."""
-        F, C, B = np.array(W.T, order="C"), problem.C.T, _known(_matrix(problem.B))
+        F, C, B = np.array(W.T, order="C"), in_order(problem.C.T), _known(_matrix(problem.B))
         mu = F.dtype.type(_strengths(problem)[0])
         D = np.empty((min(GROUP, len(F)), F.shape[1]), F.dtype)
 
         def step(group: slice) -> tuple[float, float]:
             G = B[group] @ F
-            G -= C[group]
             return kernels().coupled_rows(
-                _matrix(B[group, group]), G, F[group], D, mu, problem.unit_columns
+                _matrix(B[group, group]), G, C[group], F[group], D, mu, problem.unit_columns
             )
 
         return self._grouped(F, step, self.max_passes)
@@ -220,9 +222,11 @@ def _passes(
     """`code_passes` over all columns, shared among the threads."""
     k, n = H.shape
     lanes, code_passes = kernels().LANES, kernels().code_passes
+    by_sample = not H.flags.c_contiguous
+    C, H = (C.T, H.T) if by_sample else (C, H)
 
     def work(begin: int, end: int) -> int:
-        return code_passes(A, inverse, C, H, state, (begin, end, passes, tol))
+        return code_passes(A, inverse, C, H, by_sample, state, (begin, end, passes, tol))
 
     return sum(share(work, -(-n // lanes), 2.0 * passes * k * k * n))
 
