@@ -90,6 +90,19 @@ def test_broken_off_and_begun_again_is_the_same_fit(kind, link, after, low_rank,
     assert objectives(again) == objectives(model)
 
 
+@pytest.mark.parametrize("scaling", ["paper", "fixed"])
+def test_codes_of_sparse_blocks_lie_as_they_are_kept(scaling, rng, tmp_path):
+    """So that not even rounding differs, in single precision."""
+    X = scipy.sparse.random(400, 300, density=0.05, format="csr", dtype="float32", rng=0)
+    blocks = [X[:250], X[250:]]
+    model = deepnmf.sdnmf_l((20, 8), scaling=scaling, **SETTINGS)
+    through = [W.copy() for W in model.fit(blocks).weights_]
+    model.set_params(checkpoint=Checkpoint(tmp_path / "fit.ckpt", every=0))
+    broken_off(model, blocks, 15)
+    for W, expected in zip(model.fit(blocks).weights_, through, strict=True):
+        np.testing.assert_array_equal(W, expected)
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -41,6 +41,18 @@ def test_the_card_equals_the_cpu(model, link, low_rank, dtype):
     assert there.score(X) == pytest.approx(here.score(X), rel=2 * rel)
 
 
+def test_matrices_too_large_to_count_do_without_the_kernels(low_rank, monkeypatch):
+    X = low_rank.T.astype("float32")
+    for link in ("identity", "root"):
+        settings = {"link": link, "max_iter": 10, "pretrain_iter": 10, "tol": 0, "random_state": 0}
+        model = deepnmf.sdnmf_l((8, 5), device="cuda", **settings)
+        by_kernels = model.fit(X).reconstruction_err_
+        with monkeypatch.context() as patch:
+            patch.setattr("deepnmf.core.arrays.COUNTED", 1)
+            assert fused_kernels(torch.ones(2, 2, device="cuda")) is None
+            assert model.fit(X).reconstruction_err_ == pytest.approx(by_kernels, rel=2e-2)
+
+
 def test_tensors_stay_on_the_card(low_rank):
     X = torch.from_numpy(low_rank.T.copy()).cuda()
     fitted = deepnmf.sdnmf_l((8, 5), random_state=0, max_iter=5).fit(X)

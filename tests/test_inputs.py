@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 import deepnmf
 from deepnmf import DeepNMF
 from deepnmf.core.penalties import SquaredL1
+from deepnmf.core.starts import Given
 from tests.tables import named
 
 QUICK = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
@@ -96,6 +97,42 @@ def test_what_would_overflow_is_refused(X):
     with pytest.raises(ValueError, match="too large for its precision"):
         deepnmf.sdnmf_l((8, 5), link="root").fit((X * 1e15).astype(np.float32))
     deepnmf.sdnmf_l((8, 5), **QUICK, link="root").fit(X * 1e15)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_what_would_vanish_is_refused(X, sparse):
+    faint = (X * 1e-14).astype(np.float32)
+    model = deepnmf.sdnmf_l((8, 5), **QUICK)
+    with pytest.raises(ValueError, match=r"too small for its precision.*use float64"):
+        model.fit(scipy.sparse.csr_array(faint) if sparse else faint)
+    model.fit(X * 1e-14)
+    # A faint sample among others is one like others, and so is a sample of zeros.
+    model.fit(X.astype(np.float32))
+    assert np.isfinite(model.transform(faint[:1])).all()
+    assert not model.transform(0 * faint[:1]).any()
+
+
+@pytest.mark.parametrize("scaling", ["paper", "fixed"])
+def test_large_entries_in_single_precision(scaling, X):
+    """Up to where X would be refused; what counts there is the norm, not the largest entry."""
+    large = (X * (4e9 / np.linalg.norm(X))).astype(np.float32)
+    model = DeepNMF(5, scaling=scaling, random_state=0)
+    reached = model.fit(X).reconstruction_err_ / np.linalg.norm(X)
+    found = model.fit(large)
+    assert found.reconstruction_err_ / 4e9 == pytest.approx(reached, abs=3e-3)
+    assert np.isfinite([record["kkt"] for record in found.history_]).all()
+    with pytest.raises(ValueError, match="too large for its precision"):
+        model.fit(2 * large)
+    sparse = np.zeros((40, 30), np.float32)
+    sparse[:2] = 1e9 * np.eye(2, 30)
+    model.set_params(layer_sizes=2).fit(sparse)
+
+
+def test_an_objective_that_is_no_number_is_an_error(X):
+    start = Given([np.full((30, 5), 1e30)], np.full((40, 5), 1e30))
+    model = DeepNMF(5, start=start, solver="nesterov")
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"no finite number.*float64"):
+        model.fit(X.astype(np.float32))
 
 
 def test_sizes_changed_after_the_fit_are_noticed(X):

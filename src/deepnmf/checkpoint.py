@@ -30,7 +30,7 @@ from deepnmf.version import __version__
 if TYPE_CHECKING:
     from deepnmf.estimator import DeepNMF
 
-FORMAT = 1
+FORMAT = 2
 KEY = "deepnmf-checkpoint"
 UNCOMPARED = ("callback", "verbose", "checkpoint")
 """Parameters that may differ from those of the fit that is gone on with."""

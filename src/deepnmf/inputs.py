@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
-from deepnmf.core.arrays import Array, is_sparse, namespace, to_device
+from deepnmf.core.arrays import Array, is_sparse, namespace, squared_norm, to_device
 from deepnmf.core.links import Link
 
 
@@ -43,6 +44,8 @@ def check_data(
         )
         X = canonical(X)
     check_entries(X, type(model).__name__, signed)
+    if fitting:
+        _check_faint(X)
     return X
 
 
@@ -66,13 +69,45 @@ def check_entries(X: Array, whom: str, signed: bool = False) -> None:
     if not signed and bool(xp.min(values) < 0):
         _refuse(X, values < 0, whom)
     if values.dtype in (xp.float32, xp.float64):
+        # Products of four are formed. The norm itself only where it may be too large.
         room = float(xp.finfo(values.dtype).max) ** 0.25
-        if float(xp.max(xp.abs(values))) * values.shape[0] ** 0.5 > room:
+        largest = _largest(values)
+        if largest * math.prod(values.shape) ** 0.5 > room and _norm(values, largest) > room:
             raise ValueError(
-                f"X is too large for its precision: entries up to {float(xp.max(values)):g} in "
-                f"{values.dtype} would overflow in products. Divide X by its maximum, or use "
-                "float64."
+                f"X is too large for its precision: entries up to {largest:g} in "
+                f"{_type_name(values)} would overflow in products. Divide X by its maximum, or "
+                "use float64."
             )
+
+
+def _check_faint(X: Array) -> None:
+    """Refuse data all of whose entries are so small that products of them vanish."""
+    values = X.data if is_sparse(X) else X
+    if math.prod(values.shape) == 0:
+        return
+    largest = _largest(values)
+    if 0 < largest < float(namespace(values).finfo(values.dtype).tiny) ** 0.25:
+        raise ValueError(
+            f"X is too small for its precision: products of entries up to {largest:g} would be "
+            f"rounded to 0 in {_type_name(values)}. Divide X by its maximum, or use float64."
+        )
+
+
+def _largest(values: Array) -> float:
+    """The largest absolute entry, without a copy."""
+    xp = namespace(values)
+    return max(float(xp.max(values)), -float(xp.min(values)))
+
+
+def _norm(values: Array, largest: float) -> float:
+    """The Frobenius norm of entries whose squares may overflow."""
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(float(squared_norm(values / largest)))
+
+
+def _type_name(values: Array) -> str:
+    return f"{values.dtype}".removeprefix("torch.")
 
 
 def check_codes(Z: Any, weights: Sequence[Array], link: Link) -> Array:

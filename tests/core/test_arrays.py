@@ -60,6 +60,27 @@ def test_products_with_sparse_matrices_in_threads(form, columns, dtype, rng, mon
     assert ours.transposed_product(A, X).dtype == dtype
 
 
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_a_sparse_matrix_is_stored_the_other_way_once(form, rng, monkeypatch):
+    X = scipy.sparse.random(60, 45, density=0.2, random_state=3, format=form)
+    turned = []
+    for name in ("tocsr", "tocsc"):
+        convert = getattr(type(X), name)
+        monkeypatch.setattr(type(X), name, lambda X, to=convert: turned.append(X) or to(X))
+    for _ in range(3):
+        ours.transposed_product(rng.random((60, 4)), X)
+        ours.product_transposed(X, rng.random((4, 45)))
+    assert len(turned) == 1
+
+
+def test_products_that_do_not_fit_are_refused(rng):
+    X = scipy.sparse.random(60, 45, density=0.2, random_state=3, format="csr")
+    with pytest.raises(ValueError, match=r"X \(60, 45\) and D \(44, 4\): they do not fit"):
+        ours.product_transposed(X, rng.random((4, 44)))
+    with pytest.raises(ValueError, match=r"Xᵀ D .* they do not fit"):
+        ours.transposed_product(rng.random((59, 4)), X)
+
+
 def test_orthonormal_columns_span_the_same_space(place, dtype, rng):
     A = rng.random((3, 40, 6)) * 10.0 ** np.arange(0, -6, -1)
     exact = A.astype(dtype)
@@ -133,6 +154,9 @@ def test_sums_that_cancel_are_in_double_precision(shape, rng):
     U, V = (rng.standard_normal(shape).astype("float32") for _ in range(2))
     exact = np.sum(U.astype(float) * V.astype(float))
     assert float(ours.precise_inner(U, V)) == pytest.approx(exact, rel=1e-12, abs=1e-10)
+    square = np.sum(U.astype(float) ** 2)
+    for order in (U, np.asfortranarray(U)):
+        assert float(ours.squared_norm(order)) == pytest.approx(square, rel=1e-12)
 
 
 def test_such_sums_do_not_depend_on_threads_or_order(rng, monkeypatch):

@@ -8,6 +8,25 @@ from tests.core.test_subproblems import SHAPES, placed, problems
 from tests.tables import PENALTIES, SOLVERS, long, named
 
 
+@pytest.mark.parametrize(
+    ("solver", "settings", "needed"),
+    [
+        (Coordinate, {"max_passes": 0}, "max_passes must be a whole number ≥ 1, got 0"),
+        (Coordinate, {"max_passes": 2.5}, "max_passes must be a whole number ≥ 1, got 2.5"),
+        (Coordinate, {"tol": float("nan")}, "tol must be a number ≥ 0 and < 1, got nan"),
+        (Nesterov, {"max_steps": -1}, "max_steps must be a whole number ≥ 1, got -1"),
+        (Nesterov, {"max_steps": 5, "min_steps": 50}, "from 0 to max_steps = 5, got 50"),
+        (Nesterov, {"tol": -1.0}, "tol must be a number ≥ 0 and < 1, got -1.0"),
+        (ProjectedGradient, {"max_steps": 0}, "max_steps must be a whole number ≥ 1, got 0"),
+        (ProjectedGradient, {"max_trials": True}, "max_trials must be a whole number ≥ 1"),
+        (ProjectedGradient, {"beta": 1.0}, "beta must be a number between 0 and 1, got 1.0"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(solver, settings, needed):
+    with pytest.raises(ValueError, match=needed):
+        solver(**settings)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("penalty", PENALTIES, ids=named)
 @pytest.mark.parametrize("solver", SOLVERS, ids=named)

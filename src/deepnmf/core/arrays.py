@@ -1,6 +1,7 @@
 """The few array operations the core needs, on NumPy and torch.
 
-Only `fused` and `graphs`, for cards, know array libraries too: arrays decide where work is done.
+Besides them only `onepass`, for NumPy, and `fused` and `graphs`, for cards, know an array library:
+arrays decide where work is done.
 SciPy's sparse matrices are understood as X, the data, and nowhere else.
 """
 
@@ -24,6 +25,10 @@ from deepnmf.core.blocks import SPACE, Blocked, lazy, total
 Array = Any
 """A NumPy array, a torch tensor or, with a column per sample, a `Blocked` array; where it says so,
 a SciPy sparse matrix as well."""
+
+
+COUNTED = 2**31
+"""Entries of a matrix that are too many for kernels on a card."""
 
 
 def is_sparse(X: Array) -> bool:
@@ -51,8 +56,10 @@ def namespace(*arrays: Array) -> Any:
 
 def fused_kernels(X: Array) -> ModuleType | None:
     """The kernels for arrays on the current CUDA device, which is where they would be launched;
-    None for others, or where Triton is missing."""
+    None for others, for matrices of more entries than they count to, or where Triton is missing."""
     if is_numpy(X) or X.device.type != "cuda" or not _has_triton():
+        return None
+    if X.shape[-2] * X.shape[-1] >= COUNTED:
         return None
     if X.device.index != importlib.import_module("torch").cuda.current_device():
         return None
@@ -311,12 +318,12 @@ def transposed_product(A: Array, X: Array, *, by_rows: bool = False) -> Array:
     """Aᵀ X, (…, k, n), for A (…, m, k) and X (…, m, n), which may be sparse.
 
     Of sparse X, and on a card, as the transpose of Xᵀ A: so it lies sample by sample, as there the
-    kernels want it. Those of line searches want it `by_rows`.
+    kernels want it; those of line searches on a card want it `by_rows`.
     """
     if isinstance(X, Blocked):
         return lazy(transposed_product, A, X)
     if is_sparse(X):
-        return onepass.sparse_product(X.T, A).T
+        return onepass.sparse_product(X, A, turned=True).T
     if fused_kernels(X) is not None and not by_rows:
         return (X.mT @ A).mT
     return A.mT @ X
@@ -342,6 +349,8 @@ def squared_norm(X: Array) -> Array:
         return total(squared_norm, X)
     if is_sparse(X):
         return np.asarray(np.sum(np.square(X.data, dtype=np.float64)))
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        return onepass.dot(X, X)
     return inner(X, X)
 
 

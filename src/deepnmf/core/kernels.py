@@ -146,6 +146,7 @@ def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) 
     rows, m = F.shape
     zero = mu - mu
     one = zero + F.dtype.type(1)
+    enough = one + F.dtype.type(4 * np.finfo(F.dtype).eps)
     gained, moved = 0.0, 0.0
     for i in range(rows):
         g, c, f, d = G[i], C[i], F[i], D[i]
@@ -175,11 +176,11 @@ def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) 
             size += f[s]
         shift, scale = zero, one / b
         if unit:
-            square = zero
+            square = 0.0  # in double precision: r is of the size of ‖X‖²
             for s in range(m):
-                r = max(g[s], zero)
+                r = np.float64(max(g[s], zero))
                 square += r * r
-            scale = one / max(b, np.sqrt(square))
+            scale = one / max(b, F.dtype.type(np.sqrt(square)))
         elif mu > 0:
             # s − Σ P(r − μs)/b is concave and rising in s: from anywhere Newton's first step ends
             # left of the root or at it, from there it never passes the root, and it ends when the
@@ -191,17 +192,18 @@ def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) 
                     above += g[s] if g[s] > shift else zero
                     count += g[s] > shift
                 following = mu * above / (b + mu * F.dtype.type(count))
-                if turn > 0 and not following > shift * (1 + 1e-6):
-                    break
+                settled = turn > 0 and not following > shift * enough
                 shift = following
+                if settled:
+                    break
         total = zero
         for s in range(m):
             new = max(g[s] - shift, zero) * scale
             d[s] = new - f[s]
             f[s] = new
             total += d[s] * d[s]
-        gained += b * total
-        moved += b * b * total
+        gained += np.float64(b) * total
+        moved += np.float64(b) * np.float64(b) * total
     return gained, moved
 
 
@@ -247,8 +249,9 @@ def two_sided_columns(
                 for s in range(size):
                     ad[s] += step * row[s]
                 if turn == 0:
-                    gained += bend * step * step
-                    moved += bend * bend * step * step
+                    slope = bend * step
+                    gained += slope * step
+                    moved += np.float64(slope) * slope
     return gained, moved
 
 

@@ -12,13 +12,16 @@ from deepnmf.core.threads import share
 Matrix = Any
 """A NumPy matrix; where it says so, a SciPy sparse one."""
 
+FLOATS = (np.float32, np.float64)
+"""The types that kernels are compiled for."""
 BLOCK = 32768
 """Entries that are worked on at a time where that keeps them in cache."""
 
 
 def in_rows(A: np.ndarray) -> np.ndarray:
     """A row by row in memory: A itself where it is."""
-    if A.ndim != 2 or A.flags.c_contiguous or not A.flags.f_contiguous or min(A.shape) < 16:
+    turned = A.ndim == 2 and A.flags.f_contiguous and not A.flags.c_contiguous
+    if not turned or min(A.shape) < 16 or A.dtype not in FLOATS:
         return np.ascontiguousarray(A)
     from deepnmf.core.kernels import copy_transposed
 
@@ -62,15 +65,16 @@ def ahead(F: np.ndarray, before: np.ndarray, beta: Any) -> np.ndarray | None:
     return out.reshape(F.shape) if F.flags.c_contiguous else out.reshape(F.shape[::-1]).T
 
 
-def sparse_product(X: Matrix, D: np.ndarray) -> np.ndarray:
-    """X D for sparse X and dense D, by the rows of X."""
+def sparse_product(X: Matrix, D: np.ndarray, *, turned: bool = False) -> np.ndarray:
+    """X D, or Xᵀ D where `turned`, for sparse X and dense D, by rows."""
     from deepnmf.core.kernels import gather_product
 
-    if X.shape[1] != D.shape[0]:  # the kernel would read past the end
-        raise ValueError(f"a product of shapes {X.shape} and {D.shape}: they do not fit.")
-    if X.dtype not in (np.float32, np.float64) or X.format not in ("csr", "csc"):
-        return X @ D
-    X = X if X.format == "csr" else _by_rows(X)
+    if X.shape[0 if turned else 1] != D.shape[0]:  # the kernel would read past the end
+        turns = "ᵀ" if turned else ""
+        raise ValueError(f"X{turns} D with X {X.shape} and D {D.shape}: they do not fit.")
+    if X.dtype not in FLOATS or X.format not in ("csr", "csc"):
+        return (X.T if turned else X) @ D
+    X = _by_columns(X).T if turned else _by_rows(X)
     D = in_rows(np.asarray(D, dtype=X.dtype))
     out = np.empty((X.shape[0], D.shape[1]), X.dtype)
 
@@ -82,15 +86,22 @@ def sparse_product(X: Matrix, D: np.ndarray) -> np.ndarray:
 
 
 def _by_rows(X: Matrix) -> Matrix:
-    """X, stored by columns, as stored by rows: copied once, and kept with X."""
-    if not hasattr(X, "_deepnmf_by_rows"):
-        X._deepnmf_by_rows = X.tocsr()
-    return X._deepnmf_by_rows
+    """X as stored by rows: where it is stored by columns, copied once, and kept with X."""
+    if X.format == "csc" and not hasattr(X, "_deepnmf_turned"):
+        X._deepnmf_turned = X.tocsr()
+    return X if X.format == "csr" else X._deepnmf_turned
+
+
+def _by_columns(X: Matrix) -> Matrix:
+    """X as stored by columns: where it is stored by rows, copied once, and kept with X."""
+    if X.format == "csr" and not hasattr(X, "_deepnmf_turned"):
+        X._deepnmf_turned = X.tocsc()
+    return X if X.format == "csc" else X._deepnmf_turned
 
 
 def _alike(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """The entries of both in the order in which they lie in memory, where it is the same."""
-    if U.dtype != V.dtype or U.shape != V.shape:
+    if U.dtype != V.dtype or U.shape != V.shape or U.dtype not in FLOATS:
         return None
     for one, other in ((U, V), (U.T, V.T)):
         if one.flags.c_contiguous and other.flags.c_contiguous:

@@ -13,6 +13,7 @@ from deepnmf.core.arrays import (
     Array,
     epsilon,
     gram,
+    in_order,
     is_blocked,
     is_numpy,
     product_transposed,
@@ -92,7 +93,8 @@ def _updated(
 ) -> tuple[Array, Any, Array, Array, Array]:
     """`update_codes` of a block, as what is stored, collected and summed."""
     coded = update_codes(X, H, basis, basis_gram, penalty, solver, memory)
-    return coded.H, coded.memory, coded.residual, coded.sums.S, coded.sums.Q
+    # Row by row, as they are kept in files: products round by how their factors lie.
+    return in_order(coded.H), coded.memory, coded.residual, coded.sums.S, coded.sums.Q
 
 
 def nonnegative_least_squares(X: Array, basis: Array, penalty: Penalty) -> Array:

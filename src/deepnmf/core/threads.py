@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -33,14 +34,19 @@ def share(work: Callable[[int, int], Any], pieces: int, operations: float) -> li
     number = 1 if operations < SMALL else min(threads(), pieces)
     if number <= 1:
         return [work(0, pieces)]
-    each = max(1, min(PARTS, int(operations / max(SMALL, 1))))
+    each = min(PARTS, 1 + int(operations / (SMALL + 1)))
     parts = min(pieces, number * each)
     edges = [pieces * part // parts for part in range(parts + 1)]
     results: list[Any] = [None] * parts
     waiting = iter(enumerate(itertools.pairwise(edges)))
+    one_by_one = Lock()
 
     def take() -> None:
-        for part, edge in waiting:  # the next one is taken under the GIL
+        while True:
+            with one_by_one:
+                part, edge = next(waiting, (None, None))
+            if part is None or edge is None:
+                return
             results[part] = work(*edge)
 
     tasks = [_pool(os.getpid()).submit(take) for _ in range(number - 1)]

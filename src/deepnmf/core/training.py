@@ -16,6 +16,7 @@ from deepnmf.core.arrays import (
     inner,
     is_blocked,
     namespace,
+    precise_inner,
     spread,
     squared_norm,
     stack_shape,
@@ -281,6 +282,8 @@ def descend(
             record: Record = {"stage": stage_name, "layer": layer, "sweep": sweep}
             record |= dict(zip(("objective", "penalty", "kkt", "dead"), values, strict=True))
             record["dead"] = np.asarray(record["dead"], int).tolist()
+            if not np.isfinite(record["objective"]).all():
+                raise NotFiniteError(sweep, factors.H.dtype)
             if stack:
                 record["active"] = going
             factors, before, previous = swept_factors, previous, objective
@@ -307,6 +310,18 @@ def descend(
     elif watch.stopped is None and stage_name == "finetune" and not stack:
         watch.keep(layer, factors, done, previous, _plain(reasons), at_once=True)
     return factors, _plain(sweeps), _plain(reasons)
+
+
+class NotFiniteError(ValueError):
+    """An objective that is no number any more."""
+
+    def __init__(self, sweep: int, dtype: Any) -> None:
+        precision = f"{dtype}".removeprefix("torch.")
+        super().__init__(
+            f"the objective is no finite number after sweep {sweep}: entries of X, of the start or "
+            f"of the penalties are too large or too small for products in {precision}. Divide X by "
+            "its maximum" + ("." if precision == "float64" else ", or use float64.")
+        )
 
 
 def _plain(values: Any) -> Any:
@@ -371,7 +386,7 @@ def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> A
         weights = [product(weights)]
     X = spread(X)
     first = first_codes(weights, link, H)
-    cross = inner(transposed_product(weights[0], X), first)
+    cross = precise_inner(transposed_product(weights[0], X), first)
     size = inner(to_double(gram(weights[0])), to_double(first @ first.mT))
     error = squared_norm(X) - 2 * cross + size
     return namespace(error).maximum(error, 0 * error)

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import numbers
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from deepnmf.core.arrays import Array
 from deepnmf.core.subproblems import Quadratic
+
+
+def require(solver: Solver, name: str, fits: bool, needed: str) -> None:
+    """Refuse a setting of a solver that cannot work."""
+    if not fits:
+        raise ValueError(
+            f"{type(solver).__name__}: {name} must be {needed}, got {getattr(solver, name)!r}."
+        )
+
+
+def is_whole(value: Any, least: int = 1) -> bool:
+    """Whether a setting is a whole number of at least that."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and int(value) >= least
+
+
+def is_between(value: Any, low: float, high: float) -> bool:
+    """Whether a setting is a number with low ≤ value < high."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return number and low <= value < high
 
 
 class Outcome(NamedTuple):

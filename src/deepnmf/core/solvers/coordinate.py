@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 
 from deepnmf.core.arrays import Array, in_order, is_numpy
-from deepnmf.core.solvers.base import Outcome, Solver
+from deepnmf.core.solvers.base import Outcome, Solver, is_between, is_whole, require
 from deepnmf.core.solvers.nesterov import Nesterov
 from deepnmf.core.subproblems import Quadratic
 from deepnmf.core.threads import share
@@ -57,6 +57,10 @@ class Coordinate(Solver):
 
     max_passes: int = 8
     tol: float = 0.01
+
+    def __post_init__(self) -> None:
+        require(self, "max_passes", is_whole(self.max_passes), "a whole number ≥ 1")
+        require(self, "tol", is_between(self.tol, 0, 1), "a number ≥ 0 and < 1")
 
     def refusal(self, X: Array) -> str | None:
         if is_numpy(X):

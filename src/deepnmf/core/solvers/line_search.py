@@ -178,7 +178,7 @@ def _exact(
         c1 = c1 + dots(D, variable.penalty.gradient(F))
         c2 = c2 + dots(D, variable.penalty.gradient(D)) / 2
     s = minimise_quartic((c1, c2, c3, c4), xp.ones_like(c1))
-    fused = fused_kernels(F)
+    fused = fused_kernels(chain.G)
     if fused is not None and F.dtype == xp.float32:
         A, G = fused.along(chain.A[0], B, chain.G, MU1, MU2, s)
     else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepnmf.core.arrays import Array, fused_kernels, in_order, namespace
-from deepnmf.core.solvers.base import Outcome, Solver
+from deepnmf.core.solvers.base import Outcome, Solver, is_between, is_whole, require
 from deepnmf.core.stopping import Pace, Stepping, per_run
 from deepnmf.core.subproblems import Quadratic
 
@@ -39,6 +39,12 @@ class Nesterov(Solver):
     joint: bool = False
     tf32: bool = False
 
+    def __post_init__(self) -> None:
+        require(self, "max_steps", is_whole(self.max_steps), "a whole number ≥ 1")
+        room = is_whole(self.min_steps, 0) and self.min_steps <= self.max_steps
+        require(self, "min_steps", room, f"a whole number from 0 to max_steps = {self.max_steps}")
+        require(self, "tol", is_between(self.tol, 0, 1), "a number ≥ 0 and < 1")
+
     @property
     def rounds(self) -> bool:
         return self.tf32
@@ -48,7 +54,7 @@ class Nesterov(Solver):
         return on_card and self.tol == 0
 
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
-        pace: Pace = memory or Pace()
+        pace: Pace = Pace() if memory is None else memory
         fused = fused_kernels(F)
         if fused is not None and fused.covers(problem, F):
             return Outcome(*fused.update(problem, F, self, pace))
@@ -66,7 +72,7 @@ class Nesterov(Solver):
         stepping = Stepping(self, mapping, LC, pace.goal)
 
         D = -step
-        previous, F = F, first
+        F = first
         alpha = xp.ones_like(mapping)
         taken = 1
         # The first step is plain, so the momentum begins with the second; the last is plain too.
@@ -79,7 +85,7 @@ class Nesterov(Solver):
             if self.tol > 0:
                 D = D * stepping.running
             uphill = problem.dots(step, D) > 0
-            previous, F = F, F + D
+            F = F + D
             del Y, F_next
             taken += 1
             momentum, alpha = _momentum(alpha, uphill)
@@ -87,7 +93,7 @@ class Nesterov(Solver):
                 stepping.note(problem.dots(step, step), problem.dots(F, F))
                 if stepping.done(taken):
                     break
-        del previous, D, step
+        del D, step
 
         gradient = problem.gradient(F)
         rose = problem.change(start, start_gradient, F, gradient) > 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from deepnmf.core.arrays import Array, choose, in_order, namespace
-from deepnmf.core.solvers.base import Outcome, Solver
+from deepnmf.core.solvers.base import Outcome, Solver, is_between, is_whole, require
 from deepnmf.core.stopping import per_run, still_open
 from deepnmf.core.subproblems import Quadratic
 
@@ -36,6 +36,14 @@ class ProjectedGradient(Solver):
     beta: float = 0.1
     max_trials: int = 20
     joint: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "max_trials"):
+            require(self, name, is_whole(getattr(self, name)), "a whole number ≥ 1")
+        require(self, "tol", is_between(self.tol, 0, 1), "a number ≥ 0 and < 1")
+        for name in ("sigma", "beta"):
+            inside = is_between(getattr(self, name), 0, 1) and getattr(self, name) > 0
+            require(self, name, inside, "a number between 0 and 1")
 
     def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
         xp = namespace(F)
