@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from typing import Any
 
 from deepnmf.core.arrays import Array, namespace
 from deepnmf.core.training import Plan, Trained
 
+INTERRUPTED = "interrupted"
 OURS = ("deepnmf", "sklearn", "contextlib", "functools")
 
 
@@ -25,7 +27,7 @@ def status(trained: Trained, tol: float, max_iter: int) -> tuple[str, bool]:
         return "stopped by the callback: the model is what had been reached by then.", False
     if trained.reason == "interrupted":
         return (
-            f"interrupted by Ctrl-C: the model is the best that had been reached, after "
+            f"{INTERRUPTED} by Ctrl-C: the model is the best that had been reached, after "
             f"{len(trained.history)} sweeps in all, {trained.sweeps} of them of all layers. Fit "
             "again to go on: with a checkpoint from here, without one from the start.",
             True,
@@ -46,6 +48,19 @@ def status(trained: Trained, tol: float, max_iter: int) -> tuple[str, bool]:
         "one is good enough.",
         True,
     )
+
+
+def interrupted(model: Any) -> bool:
+    """Whether Ctrl-C ended this model's fit before its end."""
+    return str(getattr(model, "status_", "")).startswith(INTERRUPTED)
+
+
+def whole(model: Any) -> Any:
+    """The model; where Ctrl-C ended its fit early, Ctrl-C again: one fit of many must not count,
+    and the others are not to go on."""
+    if interrupted(model):
+        raise KeyboardInterrupt
+    return model
 
 
 def warn_of_dead_units(plan: Plan, trained: Trained) -> None:

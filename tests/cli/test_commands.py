@@ -8,9 +8,11 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
+import deepnmf
 from deepnmf.registry import MODELS
 
 FEW = ("--max-iter", "5", "--pretrain-iter", "3")
@@ -154,6 +156,57 @@ def test_evaluate_with_labels_of_ones_own(call, data, model, tmp_path):
     labels.write_text("a\nb\n")
     code, _, err = call("evaluate", model, data, "--labels", labels)
     assert (code, err) == (1, f"error: {labels}: holds 2 labels for 40 samples.\n")
+
+
+def test_labels_are_matched_by_the_names_of_the_samples(call, tmp_path, low_rank):
+    names = [f"s{place}" for place in range(40)]
+    kinds = ["a", "b", "b", "c"] * 10
+    table, labels, model = tmp_path / "x.csv", tmp_path / "y.csv", tmp_path / "m.safetensors"
+    pd.DataFrame(low_rank.T, index=names).to_csv(table)
+    assert call("fit", table, "-o", model, "--layers", "8,5", *FEW)[0] == 0
+    found = []
+    for order in (range(40), range(39, -1, -1)):
+        rows = [f"{names[place]},{kinds[place]}" for place in order]
+        labels.write_text("\n".join(["sample,label", *rows]))
+        code, out, _ = call("evaluate", model, table, "--labels", labels, "--json")
+        assert code == 0
+        found.append(json.loads(out))
+    assert found[0] == found[1]
+    labels.write_text(labels.read_text().replace("s7,", "other,"))
+    code, _, err = call("evaluate", model, table, "--labels", labels)
+    assert code == 1
+    assert "has no label for 's7', one of 1 samples" in err
+    labels.write_text("\n".join(["label", *["a"] * 40]))
+    code, _, err = call("evaluate", model, table, "--labels", labels)
+    assert code == 1
+    assert "all labels are 'a', so there is nothing to score." in err
+
+
+def test_the_order_in_a_file_does_not_matter(call, tmp_path, low_rank):
+    """Stored by rows or by columns: the same model, to the last bit, in single precision too."""
+    found = []
+    for name, X in (("c", low_rank.T.copy()), ("f", np.asfortranarray(low_rank.T))):
+        np.save(tmp_path / f"{name}.npy", X)
+        options = ("--layers", "8,5", "--dtype", "float32", *FEW)
+        target = tmp_path / f"{name}.safetensors"
+        assert call("fit", tmp_path / f"{name}.npy", "-o", target, *options)[0] == 0
+        found.append(deepnmf.load(target).weights_[0])
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_folder_that_cannot_be_made(call, data):
+    code, _, err = call("demo", "-o", data)
+    assert (code, err) == (2, f"error: -o {data}: is a file. Give a folder.\n")
+    code, _, err = call("study", data, "-o", data / "below")
+    assert code == 1
+    assert f"{data / 'below'}: the folder cannot be made" in err
+
+
+def test_without_a_command_there_is_help(call):
+    code, out, err = call()
+    assert (code, err) == (2, "")
+    assert "Commands:" in out
+    assert out.count("\n") > 10
 
 
 def test_labels_from_a_column_of_the_data(call, low_rank, model, tmp_path):

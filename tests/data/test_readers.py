@@ -70,6 +70,11 @@ WRITERS = {
     "index.tsv": lambda path: path.write_text("gene\ta\tb\tc\nr1\t1\t0\t2.5\nr2\t0\t3\t1\n"),
     "bare.tsv": lambda path: path.write_text("r1\t1\t0\t2.5\nr2\t0\t3\t1\n"),
     "counted.csv": lambda path: path.write_text("gene,1,2,3\nr1,1,0,2.5\nr2,0,3,1\n"),
+    "european.csv": lambda path: path.write_text(";a;b;c\nr1;1;0;2,5\nr2;0;3;1\n"),
+    "semicolons.csv": lambda path: path.write_text("a;b;c\n1;0;2.5\n0;3;1\n"),
+    "commas.csv": lambda path: path.write_text("1,0;0,0;2,5\n0;3;1\n"),
+    "tabs.csv": lambda path: path.write_text("a\tb\tc\n1\t0\t2.5\n0\t3\t1\n"),
+    "ids.csv": lambda path: path.write_text("Sample_ID,a,b,c\n1001,1,0,2.5\n1002,0,3,1\n"),
     "short.csv": lambda path: path.write_text("a,b,c\nr1,1,0,2.5\nr2,0,3,1\n"),
 }
 
@@ -94,6 +99,11 @@ def test_files_people_have(name, tmp_path):
         ("numbered.csv", ["a", "b", "c"], [0, 1]),
         ("index.tsv", ["a", "b", "c"], ["r1", "r2"]),
         ("short.csv", ["a", "b", "c"], ["r1", "r2"]),
+        ("european.csv", ["a", "b", "c"], ["r1", "r2"]),
+        ("semicolons.csv", ["a", "b", "c"], None),
+        ("commas.csv", None, None),
+        ("tabs.csv", ["a", "b", "c"], None),
+        ("ids.csv", ["a", "b", "c"], [1001, 1002]),
         ("table.parquet", ["a", "b", "c"], None),
         ("cells.h5ad", ["g1", "g2", "g3"], ["c1", "c2"]),
     ],
@@ -105,6 +115,22 @@ def test_names_are_found(name, features, samples, tmp_path):
     assert features is None or list(data.feature_names) == features
     assert (data.sample_names is None) == (samples is None)
     assert samples is None or list(data.sample_names) == samples
+
+
+def test_columns_that_are_counted_are_a_header(tmp_path):
+    """As pandas writes a table without names."""
+    path = tmp_path / "counted.csv"
+    path.write_text("0,1,2,3,4\n5,6,7,8,9\n1,2,3,4,5\n")
+    assert read(path).X.tolist() == [[5, 6, 7, 8, 9], [1, 2, 3, 4, 5]]
+    path.write_text("0,1\n5,6\n")
+    assert read(path).X.tolist() == [[0, 1], [5, 6]]
+
+
+def test_rows_longer_than_the_header_are_refused(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("a,b\n1,2,3,4\n5,6,7,8\n")
+    with pytest.raises(DataError, match=r"rows have 4 entries, the first row has 2.*decimal comma"):
+        read(path)
 
 
 def test_what_a_file_of_cells_knows_about_them(tmp_path):

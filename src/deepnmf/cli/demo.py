@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from deepnmf.cli.evaluate import NAMES
-from deepnmf.cli.screen import check_writable, progress, say, table
+from deepnmf.cli.screen import check_writable, output_folder, progress, say, table
 
 LAYERS = (32, 16)
 
@@ -29,8 +28,7 @@ def demo(
     from deepnmf.presets import sdnmf_l
     from deepnmf.storage import save
 
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = output_folder(output)
     check_writable(str(folder / "report.html"))
     digits = load_digits()
     X = to_unit_norm(digits.X)
@@ -101,8 +99,10 @@ def demo(
 
 def _fitted(model: Any, X: Any) -> tuple[Any, float]:
     """The codes, and the seconds the fit took."""
+    from deepnmf.advice import whole
+
     began = time.perf_counter()
     with progress(2 * model.pretrain_iter + model.max_iter) as callback:
         codes = model.set_params(callback=callback).fit_transform(X)
-    model.set_params(callback=None)
+    whole(model).set_params(callback=None)
     return codes, time.perf_counter() - began

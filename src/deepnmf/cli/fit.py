@@ -55,6 +55,7 @@ def fit(
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON."),
 ) -> None:
     """Train a model and write it to a file."""
+    from deepnmf.advice import interrupted
     from deepnmf.registry import MODELS
     from deepnmf.storage import save
 
@@ -149,7 +150,7 @@ def fit(
         say_json(summary)
     else:
         _show(summary, sum(sizes))
-    if estimator.status_.startswith("interrupted"):
+    if interrupted(estimator):
         raise typer.Exit(130)
 
 

@@ -54,10 +54,12 @@ def prepare(X: Any, normalize: str, dtype: str, signed: bool = False) -> Any:
     < 0 only if `signed`."""
     from sklearn.preprocessing import normalize as to_unit_norm
 
+    from deepnmf.core.arrays import is_sparse
     from deepnmf.inputs import canonical, check_entries
 
     check_entries(X, "deepnmf", signed)
-    X = canonical(X.astype(dtype))
+    # Row by row: what lies otherwise in its file is rounded otherwise in products.
+    X = canonical(X.astype(dtype)) if is_sparse(X) else X.astype(dtype, order="C")
     return to_unit_norm(X, norm="l2", copy=False) if normalize == "l2" else X
 
 
@@ -85,14 +87,14 @@ LABELS = "Labels: .npy, text with one a line, or a column of .h5ad's obs."
 
 def load_labels(dataset: Any, labels: str | None) -> Any:
     """The labels: from a file, a column of what the data came with, or its labels."""
-    from deepnmf.data import read_labels
+    from deepnmf.data.readers import read_named_labels
 
     if labels is None:
         return dataset.y
     if labels in dataset.columns:
         return _without_gaps(labels, dataset.columns[labels])
     try:
-        found = read_labels(labels)
+        names, found = read_named_labels(labels)
     except FileNotFoundError as problem:
         if not dataset.columns:
             raise
@@ -107,7 +109,23 @@ def load_labels(dataset: Any, labels: str | None) -> Any:
         )
     if len(found) != dataset.X.shape[0]:
         raise ValueError(f"{labels}: holds {len(found)} labels for {dataset.X.shape[0]} samples.")
-    return found
+    return found if names is None else _by_name(labels, names, found, dataset.sample_names)
+
+
+def _by_name(file: str, names: Any, labels: Any, samples: Any) -> Any:
+    """Labels in the order of the samples, where both have the same names; as they come where they
+    have none in common."""
+    place = {str(name): position for position, name in enumerate(names)}
+    wanted = [] if samples is None else [str(name) for name in samples]
+    absent = [name for name in wanted if name not in place]
+    if len(absent) == len(wanted) or len(place) < len(names):
+        return labels
+    if absent:
+        raise ValueError(
+            f"{file}: has no label for {absent[0]!r}, one of {len(absent)} samples that its first "
+            "column does not name. Name all samples as in the data, or leave the names out."
+        )
+    return labels[[place[name] for name in wanted]]
 
 
 def _without_gaps(name: str, column: Any) -> Any:

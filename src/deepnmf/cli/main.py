@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import typer
@@ -30,7 +33,6 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     help="Sparse deep nonnegative matrix factorization.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -73,6 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     # Warnings are for programmers; what matters of them is in a command's own output.
     warnings.simplefilter("ignore")
+    with _ctrl_c_remembered() as asked:
+        return _run(arguments, asked)
+
+
+def _run(arguments: Sequence[str] | None, asked: list[bool]) -> int:
+    """The exit code of a command, its errors said; `asked` is true once Ctrl-C was pressed."""
     try:
         result = app(args=arguments, standalone_mode=False)
     except UsageError as problem:
@@ -99,12 +107,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as problem:
         if os.environ.get("DEEPNMF_DEBUG"):
             raise
+        if asked:  # an import that was broken off can fail in any way
+            say_error("interrupted; nothing was written.")
+            return 130
         say_error(
             f"unexpected {type(problem).__name__}: {_one_line(problem)} This is a fault of "
             "deepnmf: please report it, with the traceback that DEEPNMF_DEBUG=1 shows."
         )
         return 1
     return result if isinstance(result, int) else 0
+
+
+@contextlib.contextmanager
+def _ctrl_c_remembered() -> Iterator[list[bool]]:
+    """A list that is not empty once Ctrl-C was pressed; what it does is done as ever, and where it
+    does nothing, it stays so."""
+    asked: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or before is not signal.default_int_handler:
+        yield asked
+        return
+
+    def note(number: int, frame: Any) -> None:
+        asked.append(True)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _one_line(problem: BaseException) -> str:

@@ -8,11 +8,13 @@ from typing import Any
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.screen import say, steps
+from deepnmf.cli.screen import output_folder, say, say_error, steps
 
 
 def reproduce(
-    name: str = typer.Argument(help="table2, fig1 … fig8, sensitivity, finetuning, rate."),
+    name: str = typer.Argument(
+        help="table2, fig1 … fig8, sensitivity, readings, finetuning, rate."
+    ),
     output: str = typer.Option(..., "-o", "--output", help="The folder to write to."),
     full: bool = typer.Option(False, "--full", help="The paper's size; else a small version."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
@@ -23,13 +25,11 @@ def reproduce(
     """Fit and score what a table or figure of the paper shows. Started again it goes on."""
     from deepnmf.experiments.design import NAMES, load
     from deepnmf.experiments.rows import read
-    from deepnmf.experiments.runner import run
     from deepnmf.settings import DEVICES
 
     inputs.one_of("NAME", name, [*NAMES, "fig8", "rate"])
     inputs.one_of("--device", device, list(DEVICES))
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = output_folder(output)
     if name == "rate":
         _rate(folder, full, from_rows)
         return
@@ -39,15 +39,31 @@ def reproduce(
     experiment = load(name, full)
     if from_rows is None:
         path = folder / f"{name}{'-full' if full else ''}.csv"
-        with steps() as move:
-            run(
-                experiment, path, device,
-                lambda fit, done, total: move(experiment.name, done, total, fit),
-            )  # fmt: skip
+        run_all(experiment, path, device)
     else:
         path = Path(from_rows)
     for made in write(experiment, read(path), folder):
         say(f"written  {made}")
+
+
+def run_all(experiment: Any, path: Path, device: str, dataset: Any = None) -> None:
+    """Every fit that has no rows yet, with a bar; Ctrl-C leaves the rows of those that are done."""
+    from deepnmf.experiments.runner import run
+
+    done = 0
+
+    def report(fit: str, so_far: int, total: int) -> None:
+        nonlocal done
+        done = so_far
+        move(experiment.name, so_far, total, fit)
+
+    try:
+        with steps() as move:
+            run(experiment, path, device, report, dataset)
+    except KeyboardInterrupt:
+        kept = f"{done} fits are in {path}: start it again to go on" if done else "no fit is done"
+        say_error(f"interrupted; {kept}.")
+        raise typer.Exit(130) from None
 
 
 def write(experiment: Any, rows: Any, folder: Path) -> list[Path]:

@@ -45,6 +45,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def output_folder(output: str) -> Path:
+    """The folder to write to, made if it is not there."""
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        if folder.is_file():
+            raise UsageFault(f"-o {output}: is a file. Give a folder.") from None
+        raise ValueError(
+            f"{output}: the folder cannot be made ({problem.strerror}). Choose another place."
+        ) from None
+    return folder
+
+
 @contextlib.contextmanager
 def progress(total: int, show: bool | None = None) -> Iterator[Callable[[dict[str, Any]], bool]]:
     """A callback for a fit that moves a bar, on a terminal; nothing is shown in a pipe."""

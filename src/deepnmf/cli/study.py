@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.reproduce import write
-from deepnmf.cli.screen import UsageFault, say, steps
+from deepnmf.cli.reproduce import run_all, write
+from deepnmf.cli.screen import UsageFault, output_folder, say
 
 
 def study(
@@ -41,7 +40,6 @@ def study(
     from deepnmf.data.dataset import Dataset
     from deepnmf.experiments.design import Experiment
     from deepnmf.experiments.rows import read
-    from deepnmf.experiments.runner import run
     from deepnmf.settings import DEVICES
 
     inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
@@ -71,15 +69,9 @@ def study(
         stability=runs > 1,
         boxes=("held_out_error",) if y is None else ("nmi", "held_out_error"),
     )
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = output_folder(output)
     path = folder / "study.csv"
-    with steps() as move:
-        run(
-            experiment, path, device,
-            lambda fit, done, total: move("study", done, total, fit),
-            Dataset(X=X, y=y, name=dataset.name),
-        )  # fmt: skip
+    run_all(experiment, path, device, Dataset(X=X, y=y, name=dataset.name))
     made = write(experiment, read(path), folder)
     say((folder / "study.md").read_text("utf-8"))
     for one in [path, *made]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ def transform(
     from deepnmf.storage import load_stored
 
     target = check_writable(output, OUTPUTS)
+    if target.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise ValueError(
+            f"{target}: writing .parquet needs pyarrow: pip install 'deepnmf[files]', or write "
+            ".csv."
+        )
     stored = load_stored(model)
     dataset = inputs.load_data(data)
     codes = stored.model.transform(inputs.prepare_for(stored, dataset), layer=layer)
@@ -44,7 +50,8 @@ def write_codes(target: Path, codes: Any, names: Any) -> None:
     else:
         import pandas as pd
 
-        columns = [f"part {number}" for number in range(1, codes.shape[1] + 1)]
+        # Counted from 0, as in the report and by `explain`.
+        columns = [f"part {number}" for number in range(codes.shape[1])]
         frame = pd.DataFrame(codes, columns=columns, index=names)
         if target.suffix.lower() == ".parquet":
             frame.to_parquet(buffer)

@@ -82,6 +82,11 @@ def open_on_disk(path: str | Path) -> Dataset:
 def read_labels(path: str | Path) -> np.ndarray:
     """Labels from .npy, from text with one label a line, or from the last column of a .csv or
     .tsv. A first line such as "label" or "class" is a header."""
+    return read_named_labels(path)[1]
+
+
+def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
+    """The names of samples, where a .csv or .tsv has them in its first column, and their labels."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file.")
@@ -90,18 +95,24 @@ def read_labels(path: str | Path) -> np.ndarray:
         labels = _load_numpy(path)
         if labels.ndim != 1:
             raise DataError(f"{path}: labels must be one-dimensional, got shape {labels.shape}.")
-        return labels
+        return None, labels
     if suffix not in ("", ".txt", ".labels", ".csv", ".tsv"):
         raise DataError(f"{path}: labels are read from .npy, .txt, .csv or .tsv.")
     lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    rows = [[line] for line in lines]
     if suffix in (".csv", ".tsv"):
-        rows = csv.reader(lines, delimiter="\t" if suffix == ".tsv" else ",")
-        lines = [row[-1].strip() for row in rows]
-    if lines and lines[0].lower() in ("label", "labels", "class", "target", "y", "cluster"):
-        lines = lines[1:]
-    if not lines:
+        rows = list(csv.reader(lines, delimiter="\t" if suffix == ".tsv" else ","))
+    if rows and rows[0][-1].strip().lower() in HEADINGS:
+        rows = rows[1:]
+    if not rows:
         raise DataError(f"{path}: holds no labels.")
-    return np.asarray(lines)
+    named = all(len(row) > 1 for row in rows)
+    names = np.asarray([row[0].strip() for row in rows], object) if named else None
+    return names, np.asarray([row[-1].strip() for row in rows])
+
+
+HEADINGS = ("label", "labels", "class", "target", "y", "cluster")
+"""First lines of labels that are no label."""
 
 
 def _load_numpy(path: Path) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +11,65 @@ import numpy as np
 
 from deepnmf.data.dataset import DataError, Dataset
 
+IDS = ("id", "sample", "sample_id", "sampleid", "sample id", "index", "cell", "cell_id", "barcode")
+"""Names of a first column that numbers the samples."""
+COUNTED = 5
+"""From so many columns on, a first row 0, 1, 2, … is taken for a header."""
+SHORT = 40
+"""Characters of an entry that messages show."""
 MISSING = ("", "na", "n/a", "nan", "null", "none")
 
 
 def read_csv(path: Path) -> Dataset:
-    """A text table. The separator follows the extension; a first row with text in it is a header,
-    a first column of text (or without a name) is the names of the samples."""
+    """A text table. The separator follows the extension, or is what a .csv has in its place: ";",
+    with decimal commas or points, or a tab. A first row with text in it, or that counts its columns
+    from 0, is a header; a first column of text, without a name, or of different whole numbers
+    under a name such as "id", is the names of the samples."""
     import pandas as pd
 
-    separator = "\t" if ".tsv" in path.name.lower() else ","
+    form = _format(path)
     try:
-        top = pd.read_csv(
-            path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False
-        )
+        top = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **form)
     except pd.errors.EmptyDataError:
         raise DataError(f"{path}: is empty.") from None
     cells = [cell.strip() for cell in top.iloc[0]]
+    if form.get("decimal") == ",":
+        cells = [cell.replace(",", ".") for cell in cells]
     header = _is_header(cells)
-    table = pd.read_csv(path, sep=separator, header=0 if header else None, low_memory=False)
+    table = pd.read_csv(path, header=0 if header else None, low_memory=False, **form)
     # pandas takes the first column as index by itself where the header is one cell shorter.
     named = not isinstance(table.index, pd.RangeIndex)
-    unnamed = header and not cells[0] and not named
+    if isinstance(table.index, pd.MultiIndex):
+        raise DataError(
+            f"{path}: rows have {table.index.nlevels + table.shape[1]} entries, the first row has "
+            f"{len(cells)}. They are separated by {form['sep']!r}: is a decimal comma among them?"
+        )
+    first = table.iloc[:, 0] if len(table.columns) else None
+    numbered = header and cells[0].lower() in IDS and first is not None and _counts(first)
+    unnamed = header and not named and (not cells[0] or numbered)
     return _from_table(path, table, header, named, unnamed)
+
+
+def _format(path: Path) -> dict[str, Any]:
+    """How entries are separated, and their decimals."""
+    if ".tsv" in path.name.lower():
+        return {"sep": "\t"}
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        lines = [line.strip() for line in itertools.islice(file, 10)]
+    first = lines[0] if lines else ""
+    entries = [cell.strip().strip('"') for line in lines for cell in line.split(";")]
+    decimals = any("," in cell and _is_number(cell.replace(",", ".")) for cell in entries)
+    if ";" in first and ("," not in first or decimals):
+        return {"sep": ";", "decimal": "," if decimals else "."}
+    return {"sep": "\t" if "\t" in first and "," not in first else ","}
+
+
+def _counts(column: Any) -> bool:
+    """Whether a column holds whole numbers, each once."""
+    import pandas as pd
+
+    return bool(pd.api.types.is_integer_dtype(column) and column.is_unique)
 
 
 def _is_header(cells: list[str]) -> bool:
@@ -38,6 +77,8 @@ def _is_header(cells: list[str]) -> bool:
     its columns behind a first cell that is no number."""
     rest = cells[1:] or cells
     if any(not _is_number(cell) and cell.lower() not in MISSING for cell in rest):
+        return True
+    if len(cells) >= COUNTED and cells == [str(number) for number in range(len(cells))]:
         return True
     counted = [[str(number + first) for number in range(len(rest))] for first in (0, 1)]
     return not _is_number(cells[0]) and len(cells) > 2 and rest in counted
@@ -62,11 +103,11 @@ def _from_table(path: Path, table: Any, header: bool, named: bool, unnamed: bool
             names, table = first.to_numpy(dtype=object), table.iloc[:, 1:]
     for position, column in enumerate(table.columns, 1):
         if _is_text(table[column]):
-            label = f"column {column!r}" if header else f"column {position}"
+            label = f"column {_short(column)!r}" if header else f"column {position}"
             example = next(cell for cell in table[column] if not _is_number(cell))
             raise DataError(
-                f"{path}: {label} holds text ({example!r}). Remove it, or encode it as numbers; "
-                "only the first column may hold names."
+                f"{path}: {label} holds text ({_short(example)!r}). Remove it, or encode it as "
+                "numbers; only the first column may hold names."
             )
     X = table.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isnan(X).any():
@@ -83,6 +124,11 @@ def _from_table(path: Path, table: Any, header: bool, named: bool, unnamed: bool
         sample_names=names,
         name=path.name.split(".")[0],
     )
+
+
+def _short(cell: Any) -> str:
+    text = str(cell)
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
 def _is_text(column: Any) -> bool:

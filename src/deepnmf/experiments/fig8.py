@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.preprocessing import normalize
 
+from deepnmf.advice import whole
 from deepnmf.data import Dataset
 from deepnmf.experiments import design
 from deepnmf.hierarchy import Node, Tree, explain
@@ -54,7 +55,7 @@ def samples(hierarchy: Hierarchy, dataset: Dataset) -> tuple[np.ndarray, np.ndar
 def fitted(hierarchy: Hierarchy, X: np.ndarray, path: Path, device: str) -> Any:
     """The model, from its file if it is there."""
     if not path.exists():
-        model = hierarchy.fit.estimator.set_params(device=device, random_state=0).fit(X)
+        model = whole(hierarchy.fit.estimator.set_params(device=device, random_state=0).fit(X))
         notes = {"model": hierarchy.fit.model, "data": hierarchy.data, "normalize": "l2"}
         save(model, path, notes)
     return load(path)

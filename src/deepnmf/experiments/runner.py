@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize as to_unit_norm
 
+from deepnmf.advice import whole
 from deepnmf.core.arrays import squared_norm
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
@@ -133,7 +134,7 @@ def _one_by_one(job: Job, wanted: list[tuple[int, int]]) -> Done:
         done = []
         for seed in seeds:
             began = time.perf_counter()
-            fitted = clone(job.model).set_params(random_state=seed).fit(X[train])
+            fitted = whole(clone(job.model).set_params(random_state=seed).fit(X[train]))
             Z = np.asarray(fitted.transform(X[test]))
             seconds = time.perf_counter() - began
             found = _about(fitted, X[train], Z, X[test], seconds)
@@ -171,7 +172,7 @@ def _stack_of(job: Job, some: list[int], wanted: list[tuple[int, int]]) -> Done:
     began = time.perf_counter()
     sets = [torch.from_numpy(X[folds[fold][0]]).cuda() for fold in some]
     held_out = [torch.from_numpy(X[folds[fold][1]]).cuda() for fold in some]
-    models = fit_many(sets, job.model, seeds=seeds)
+    models = [whole(model) for model in fit_many(sets, job.model, seeds=seeds)]
     codes = transform_many(models, held_out)
     seconds = (time.perf_counter() - began) / len(models)
     labels = None

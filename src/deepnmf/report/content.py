@@ -136,7 +136,7 @@ def _scores(
     classes = 0 if y is None else len(np.unique(y))
     if y is None or not 1 < classes <= len(Z):
         return None
-    found = cluster_scores(Z, y, repeats=5)
+    found = cluster_scores(Z, y)
     deviations = [_rounded(found[f"{name}_std"]) for name in SCORES]
     return {
         "head": ["", *SCORES.values()],
