@@ -39,8 +39,8 @@ def evaluate(
         raise ValueError(f"{data}: comes without labels; give them with --labels FILE{columns}.")
     if len(set(y.tolist())) < 2:
         raise ValueError(
-            f"{labels or data}: all labels are {str(y[0])!r}, so there is nothing to score. Scores need "
-            "samples of two classes or more."
+            f"{labels or data}: all labels are {str(y[0])!r}, so there is nothing to score. "
+            "Scores need samples of two classes or more."
         )
     codes = stored.model.transform(inputs.prepare_for(stored, dataset))
     scores = cluster_scores(
