@@ -16,10 +16,20 @@ def fit(
     data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
     output: str = typer.Option(..., "-o", "--output", help="The model file to write."),
     model: str = typer.Option("sdnmf/l", help="See `deepnmf models`."),
-    layers: str | None = typer.Option(None, help="Parts per layer, from the data up: 600,160."),
-    mu: str | None = typer.Option(None, help="Penalty on the parts; one number, or one a layer."),
-    lam: str | None = typer.Option(None, help="Penalty on the codes; one number, or one a layer."),
-    link: str | None = typer.Option(None, help="The function between layers."),
+    layers: str | None = typer.Option(
+        None, help="Parts per layer, from the data up: 600,160. [default: the model's]"
+    ),
+    mu: str | None = typer.Option(
+        None, help="Penalty on the parts; one number, or one a layer. [default: the model's]"
+    ),
+    lam: str | None = typer.Option(
+        None, help="Penalty on the codes; one number, or one a layer. [default: the model's]"
+    ),
+    link: str | None = typer.Option(
+        None,
+        help="The function between layers: identity, root, tanh, sigmoid, softplus. "
+        "[default: the model's]",
+    ),
     normalize: str = typer.Option("none", help="l2 scales every sample to unit norm; or none."),
     start: str | None = typer.Option(None, help="nnsvd or random. [default: the model's]"),
     fill: str | None = typer.Option(
@@ -36,7 +46,9 @@ def fit(
     pretrain_iter: int | None = typer.Option(
         None, help="Alternations per layer in pre-training. [default: the model's]"
     ),
-    tol: float | None = typer.Option(None, help="Stop when a sweep gains less than this share."),
+    tol: float | None = typer.Option(
+        None, help="Stop when a sweep gains less than this share. [default: the model's]"
+    ),
     dtype: str = typer.Option("float32", help="float32 or float64."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     max_memory: str | None = typer.Option(

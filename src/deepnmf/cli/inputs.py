@@ -154,8 +154,8 @@ def numbers(option: str, text: str, kind: type = float) -> Any:
     try:
         values = tuple(kind(part) for part in text.split(","))
     except ValueError:
-        wanted = "whole numbers" if kind is int else "numbers"
-        raise UsageFault(f"{option}: {text!r} is not made of {wanted}, such as 600,160.") from None
+        wanted = "whole numbers, such as 600,160" if kind is int else "numbers, such as 1e-3"
+        raise UsageFault(f"{option}: {text!r} is not made of {wanted}.") from None
     return values[0] if len(values) == 1 else values
 
 

@@ -193,7 +193,8 @@ def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) 
                     count += g[s] > shift
                 following = mu * above / (b + mu * F.dtype.type(count))
                 settled = turn > 0 and not following > shift * enough
-                shift = following
+                # Rounding can put it a hair below, or, if it leaves no entry above, to 0.
+                shift = max(shift, following) if turn > 0 else following
                 if settled:
                     break
         total = zero

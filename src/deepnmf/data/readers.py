@@ -119,8 +119,11 @@ def _load_numpy(path: Path) -> Any:
     """np.load, without pickle."""
     try:
         return np.load(path, allow_pickle=False)
-    except ValueError as problem:
-        raise DataError(f"{path}: {problem}") from problem
+    except (ValueError, EOFError) as problem:
+        raise DataError(
+            f"{path}: holds no array of numbers, or is no file that numpy.save wrote. Save the "
+            "samples as an array of floats."
+        ) from problem
 
 
 def _read_npy(path: Path) -> Dataset:
