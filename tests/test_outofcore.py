@@ -17,7 +17,7 @@ from deepnmf.core.starts import Given
 from deepnmf.outofcore import to_rows
 from deepnmf.settings import memory
 from tests.laws import ends_as_in_one_piece
-from tests.tables import DEEP, LINKS
+from tests.tables import DEEP, LINKS, long
 
 QUICK = {"max_iter": 10, "pretrain_iter": 8, "tol": 0.0, "random_state": 0}
 
@@ -63,7 +63,7 @@ def in_memory(X, folder):
 KINDS = [in_list, in_sparse_list, in_memmap, in_hdf5, in_zarr, in_memory]
 
 
-@pytest.mark.parametrize("link", LINKS, ids=str)
+@pytest.mark.parametrize("link", long(LINKS, "Sigmoid", "Softplus"), ids=str)
 @pytest.mark.parametrize("scaling", ["paper", "fixed"])
 @pytest.mark.parametrize("preset", DEEP, ids=lambda preset: preset.__name__)
 def test_many_blocks_are_one_block(preset, scaling, link, X):
