@@ -5,6 +5,8 @@ import pytest
 
 from deepnmf.cli.main import main
 
+FEW = ("--max-iter", "5", "--pretrain-iter", "3")
+
 
 @pytest.fixture
 def call(capsys):
@@ -20,4 +22,11 @@ def call(capsys):
 def data(low_rank, tmp_path):
     path = tmp_path / "data.npy"
     np.save(path, low_rank.T)
+    return path
+
+
+@pytest.fixture
+def model(call, data, tmp_path):
+    path = tmp_path / "model.safetensors"
+    assert call("fit", data, "-o", path, "--layers", "8,5", *FEW)[0] == 0
     return path
