@@ -1,0 +1,136 @@
+"""Numbers that no reorganisation may change: the ends of short fits, and files of old models."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import deepnmf
+from deepnmf import baselines
+
+FOLDER = Path(__file__).parent / "stored"
+LINKS = ("identity", "root", "tanh", "sigmoid", "softplus")
+SHORT = {"max_iter": 4, "tol": 0, "random_state": 0}
+DEEP = {"pretrain_iter": 4, **SHORT}
+PRESETS = ("dnmf", "sdnmf_l", "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2")
+BASELINES = (
+    "DeepSemiNMF", "GraphNMF", "HoyerNMF", "L0NMF", "MultilayerNMF", "NsNMF", "SemiNMF",
+    "SparseNMF", "UpPropagationNMF",
+)  # fmt: skip
+
+
+def _cases() -> dict[str, Callable[[], Any]]:
+    """Every model that a fit can be of, by name."""
+    cases: dict[str, Callable[[], Any]] = {}
+
+    def add(name: str, make: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
+        cases[name] = lambda: make(*arguments, **settings)
+
+    for preset in PRESETS:
+        make = getattr(deepnmf, preset)
+        for link in LINKS:
+            for scaling in ("paper", "fixed"):
+                add(f"{preset} {link} {scaling}", make, (12, 6), link=link, scaling=scaling, **DEEP)
+        for solver in ("nesterov", "projected_gradient"):
+            add(f"{preset} {solver}", make, (12, 6), solver=solver, **DEEP)
+    add("root, three layers", deepnmf.sdnmf_l, (12, 8, 5), link="root", **DEEP)
+    add("random start", deepnmf.sdnmf_rl2, (12, 6), start="random", scaling="fixed", **DEEP)
+    add("g of the codes", deepnmf.sdnmf_l, (12, 6), link="tanh", project_codes=True, **DEEP)
+    add("nenmf", deepnmf.nenmf, 8, **SHORT)
+    add("pgnmf", deepnmf.pgnmf, 8, **SHORT)
+    for name in BASELINES:
+        add(name, getattr(baselines, name), **SHORT)
+    for link in LINKS[1:]:
+        add(f"MultilayerNMF {link}", baselines.MultilayerNMF, (12, 6), link=link, **SHORT)
+    add("MultilayerNMF g", baselines.MultilayerNMF, (12, 6), link="root", project_codes=True,
+        **SHORT)  # fmt: skip
+    for link in ("tanh", "sigmoid", "softplus"):
+        add(f"DeepSemiNMF {link}", baselines.DeepSemiNMF, (12, 6), link=link, **SHORT)
+    add("UpPropagationNMF tanh", baselines.UpPropagationNMF, (12, 6), link="tanh", **SHORT)
+    add("NsNMF divergence", baselines.NsNMF, 8, loss="kullback-leibler", **SHORT)
+    add("SparseNMF left", baselines.SparseNMF, 8, side="left", **SHORT)
+    return cases
+
+
+CASES = _cases()
+INPUTS = ("dense", "sparse", "blocks")
+BY_INPUT = ("sdnmf_l identity paper", "sdnmf_rl1 identity fixed", "sdnmf_l root fixed", "nenmf")
+
+
+def _data(kind: str = "dense") -> Any:
+    from sklearn.datasets import load_digits
+
+    X = load_digits().data[:240] / 16
+    if kind == "sparse":
+        return scipy.sparse.csr_array(X)
+    return [X[:100], X[100:]] if kind == "blocks" else X
+
+
+def _numbers(model: Any, X: Any) -> list[float]:
+    """Where every stage of a fit ended, its error, and the size of the codes of some samples."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X)
+        Z = model.transform(_data()[:64])
+    last = {(one["stage"], one["layer"]): one["objective"] for one in model.history_}
+    return [*last.values(), model.reconstruction_err_, float(np.sum(Z * Z))]
+
+
+def _wanted() -> dict[str, list[float]]:
+    return json.loads((FOLDER / "numbers.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fits_end_where_they_did(name: str) -> None:
+    assert _numbers(CASES[name](), _data()) == pytest.approx(_wanted()[name], rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", INPUTS[1:])
+@pytest.mark.parametrize("name", BY_INPUT)
+def test_fits_of_other_inputs_end_where_they_did(name: str, kind: str) -> None:
+    found = _numbers(CASES[name](), _data(kind))
+    assert found == pytest.approx(_wanted()[f"{name}, {kind}"], rel=1e-10)
+
+
+FILES = {
+    "deep": lambda: deepnmf.sdnmf_rl2((12, 6), link="root", scaling="fixed", **DEEP),
+    "projected": CASES["g of the codes"],
+    "nenmf": CASES["nenmf"],
+    "multilayer": CASES["MultilayerNMF g"],
+    "up-propagation": CASES["UpPropagationNMF tanh"],
+    "sparse": CASES["SparseNMF left"],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_model_files_of_before_load(name: str) -> None:
+    model = deepnmf.load(FOLDER / f"{name}.safetensors")
+    Z = model.transform(_data()[:64])
+    assert float(np.sum(Z * Z)) == pytest.approx(_wanted()[f"file {name}"][0], rel=1e-10)
+    assert model.get_params()["random_state"] == 0
+
+
+def write() -> None:
+    """Store the numbers and files of the code as it is now."""
+    FOLDER.mkdir(exist_ok=True)
+    numbers = {name: _numbers(make(), _data()) for name, make in CASES.items()}
+    for name in BY_INPUT:
+        for kind in INPUTS[1:]:
+            numbers[f"{name}, {kind}"] = _numbers(CASES[name](), _data(kind))
+    for name, make in FILES.items():
+        model = make()
+        numbers[f"file {name}"] = _numbers(model, _data())[-1:]
+        model.save(FOLDER / f"{name}.safetensors")
+    text = json.dumps(numbers, indent=1).replace("\n  ", " ").replace("\n ]", " ]")
+    (FOLDER / "numbers.json").write_text(text + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    write()
