@@ -25,14 +25,14 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
 from deepnmf import pgnmf
-from deepnmf.baselines import DeepSemiNMF, GraphNMF, NsNMF, SparseNMF
-from deepnmf.baselines.ns import smooth
-from deepnmf.core.penalties import Ridge, SquaredL1
-from deepnmf.core.solvers import Coordinate
-from deepnmf.core.starts import Given, Random
-from deepnmf.core.subproblems import codes_problem, weights_problem
 from deepnmf.data import load_digits, load_pie
 from deepnmf.evaluation import cluster_scores, nmi
+from deepnmf.models.baselines import DeepSemiNMF, GraphNMF, NsNMF, SparseNMF
+from deepnmf.models.baselines.ns import smooth
+from deepnmf.penalties import Ridge, SquaredL1
+from deepnmf.solvers import Coordinate
+from deepnmf.solvers.quadratic import codes_problem, weights_problem
+from deepnmf.starts import Given, Random
 
 RANKS, BETA, ETA, THETA = (4, 12), 0.01, 1.0, 0.5
 

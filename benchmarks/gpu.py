@@ -26,12 +26,12 @@ from sklearn.preprocessing import normalize
 
 import deepnmf
 from deepnmf import fit_many, sdnmf_l, transform_many
-from deepnmf.core.arrays import repeated
-from deepnmf.core.solvers import Nesterov
+from deepnmf.arrays import repeated
 from deepnmf.core.training import squared_error, train
 from deepnmf.data import load_digits, load_pie
 from deepnmf.evaluation import cluster_scores_many
-from deepnmf.settings import plan_of
+from deepnmf.models.settings import plan_of
+from deepnmf.solvers import Nesterov
 
 FOLDS, STEPS, K = 7, 10, 600
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from deepnmf.core.arrays import product_transposed, transposed_product
-from deepnmf.core.solvers import Nesterov, Outcome, Solver
+from deepnmf.arrays import product_transposed, transposed_product
+from deepnmf.solvers import Nesterov, Outcome, Solver
 
 
 class Product(NamedTuple):

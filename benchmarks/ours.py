@@ -23,11 +23,11 @@ def bind(solver: str, problem: Problem, _: int) -> Bound:
     one run; "work" for what the solver does in so many sweeps.
     """
     from deepnmf import DeepNMF
-    from deepnmf.core.starts import Given
     from deepnmf.core.training import Trained, train
     from deepnmf.core.watch import Record
-    from deepnmf.settings import SOLVERS as KNOWN
-    from deepnmf.settings import plan_of
+    from deepnmf.models.settings import SOLVERS as KNOWN
+    from deepnmf.models.settings import plan_of
+    from deepnmf.starts import Given
 
     if solver not in KNOWN:
         raise ImportError(f"this deepnmf has no solver {solver!r}")

@@ -17,11 +17,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
 from deepnmf import sdnmf_l
-from deepnmf.core.starts import Given
 from deepnmf.core.training import Plan, Trained, decode, encode, train
 from deepnmf.data import load_pie
 from deepnmf.evaluation import cluster_scores
-from deepnmf.settings import plan_of
+from deepnmf.models.settings import plan_of
+from deepnmf.starts import Given
 
 
 def objective_and_error(X: np.ndarray, fit: Trained, plan: Plan) -> tuple[float, float]:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from sklearn.datasets import load_digits
 
-from deepnmf import sdnmf_l
-from deepnmf.checkpoint import Checkpoint
+from deepnmf import Checkpoint, sdnmf_l
 
 X = load_digits().data / 16
 settings = {"mu": 1e-3, "scaling": "fixed", "random_state": 0}

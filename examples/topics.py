@@ -6,7 +6,7 @@ from pathlib import Path
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from deepnmf import sdnmf_l
-from deepnmf.hierarchy import explain, summaries
+from deepnmf.explain.hierarchy import explain, summaries
 
 TEXTS = """
 oil prices rise as opec cuts crude output

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 
 import deepnmf
-from deepnmf.checkpoint import Checkpoint
+from deepnmf.files.checkpoint import Checkpoint
 
 
 def long_fit(path, begun=None):

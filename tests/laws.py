@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deepnmf.core.links import Softplus
+from deepnmf.links import Softplus
 
 
 def ends_as_in_one_piece(make: Callable, X: np.ndarray, model, rel: float = 1e-5) -> None:

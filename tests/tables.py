@@ -9,10 +9,10 @@ import pytest
 
 import deepnmf
 from deepnmf import DeepNMF
-from deepnmf.core.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
-from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, Zero
-from deepnmf.core.solvers import Auto, Nesterov, ProjectedGradient, Solver
-from deepnmf.core.starts import Nnsvd, Random, Start
+from deepnmf.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
+from deepnmf.penalties import Penalty, Ridge, SquaredL1, Zero
+from deepnmf.solvers import Auto, Nesterov, ProjectedGradient, Solver
+from deepnmf.starts import Nnsvd, Random, Start
 
 NONLINEAR: list[Link] = [Root(), Tanh(), Sigmoid(), Softplus()]
 LINKS: list[Link] = [Identity(), *NONLINEAR]

@@ -12,8 +12,8 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import deepnmf
-from deepnmf.checkpoint import Checkpoint, CheckpointError
-from deepnmf.core.solvers import ProjectedGradient
+from deepnmf.files.checkpoint import Checkpoint, CheckpointError
+from deepnmf.solvers import ProjectedGradient
 from tests import kills
 from tests.tables import LINKS, named
 
@@ -139,7 +139,7 @@ def test_without_a_seed_the_numbers_go_on_too(low_rank, tmp_path):
 @pytest.fixture
 def processes():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["deepnmf.presets", "deepnmf.core.kernels"])
+    context.set_forkserver_preload(["deepnmf.models.presets", "deepnmf.arrays.cpu.kernels"])
     return context
 
 

@@ -12,8 +12,9 @@ import pytest
 import scipy.sparse
 
 import deepnmf
-from deepnmf import daskblocks, replay
-from deepnmf.checkpoint import Checkpoint
+from deepnmf.files.checkpoint import Checkpoint
+from deepnmf.samples.dask import layout as daskblocks
+from deepnmf.samples.dask import replay
 from tests.laws import ends_as_in_one_piece
 from tests.tables import DEEP
 
@@ -92,7 +93,7 @@ def test_nothing_is_left_on_the_workers(X, client):
 
 
 def _held():
-    from deepnmf.workers import HELD
+    from deepnmf.samples.dask.workers import HELD
 
     return len(HELD)
 

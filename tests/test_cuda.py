@@ -7,14 +7,15 @@ import pytest
 from sklearn.base import clone
 
 import deepnmf
-from deepnmf import baselines, stacks
-from deepnmf.core.arrays import fused_kernels
-from deepnmf.core.graphs import Recorded
-from deepnmf.core.penalties import SquaredL1, Zero
-from deepnmf.core.solvers import Nesterov
-from deepnmf.core.subproblems import codes_problem
+from deepnmf import baselines
+from deepnmf.arrays import fused_kernels
+from deepnmf.arrays.cuda.graphs import Recorded
 from deepnmf.evaluation import cluster_scores_many
-from deepnmf.settings import plan_of
+from deepnmf.models import many as stacks
+from deepnmf.models.settings import plan_of
+from deepnmf.penalties import SquaredL1, Zero
+from deepnmf.solvers import Nesterov
+from deepnmf.solvers.quadratic import codes_problem
 from tests.core.test_subproblems import SHAPES, placed, problems
 from tests.tables import DEEP, LINKS, PENALTIES, named
 
@@ -48,7 +49,7 @@ def test_matrices_too_large_to_count_do_without_the_kernels(low_rank, monkeypatc
         model = deepnmf.sdnmf_l((8, 5), device="cuda", **settings)
         by_kernels = model.fit(X).reconstruction_err_
         with monkeypatch.context() as patch:
-            patch.setattr("deepnmf.core.arrays.COUNTED", 1)
+            patch.setattr("deepnmf.arrays.operations.COUNTED", 1)
             assert fused_kernels(torch.ones(2, 2, device="cuda")) is None
             assert model.fit(X).reconstruction_err_ == pytest.approx(by_kernels, rel=2e-2)
 

@@ -16,9 +16,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import deepnmf
 from deepnmf import DeepNMF
-from deepnmf.core.penalties import Ridge, SquaredL1
-from deepnmf.core.solvers import ProjectedGradient
-from deepnmf.core.starts import Given
+from deepnmf.penalties import Ridge, SquaredL1
+from deepnmf.solvers import ProjectedGradient
+from deepnmf.starts import Given
 from tests.tables import DEEP, SINGLE, long, named
 
 QUICK = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}

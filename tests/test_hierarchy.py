@@ -10,9 +10,9 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 from deepnmf import dnmf, sdnmf_l
-from deepnmf.baselines import DeepSemiNMF, MultilayerNMF, NsNMF
-from deepnmf.decoding import Decoding, codes_of, decoder, parts
-from deepnmf.hierarchy import distinctions, explain, summaries
+from deepnmf.explain.decoding import Decoding, codes_of, decoder, parts
+from deepnmf.explain.hierarchy import distinctions, explain, summaries
+from deepnmf.models.baselines import DeepSemiNMF, MultilayerNMF, NsNMF
 
 LINKS = ["identity", "root", "tanh", "sigmoid", "softplus"]
 FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0}

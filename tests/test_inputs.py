@@ -9,8 +9,8 @@ from sklearn.exceptions import NotFittedError
 
 import deepnmf
 from deepnmf import DeepNMF
-from deepnmf.core.penalties import SquaredL1
-from deepnmf.core.starts import Given
+from deepnmf.penalties import SquaredL1
+from deepnmf.starts import Given
 from tests.tables import named
 
 QUICK = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}

@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse
 
 import deepnmf
-from deepnmf.core.blocks import Layout, split
-from deepnmf.core.files import FileBlocks
-from deepnmf.core.starts import Given
-from deepnmf.outofcore import to_rows
-from deepnmf.settings import memory
+from deepnmf.arrays.blocks import Layout, split
+from deepnmf.arrays.stores import FileBlocks
+from deepnmf.models.settings import memory
+from deepnmf.samples.disk import to_rows
+from deepnmf.starts import Given
 from tests.laws import ends_as_in_one_piece
 from tests.tables import DEEP, LINKS, long
 

@@ -50,6 +50,6 @@ def test_search_works_from_disk_and_nothing_is_asked_of_the_network(site):
         page.click("input.md-search__input")
         page.keyboard.type("Checkpoint")
         page.wait_for_selector(".md-search-result__item")
-        assert "deepnmf.checkpoint" in page.inner_text(".md-search-result__list")
+        assert "deepnmf.Checkpoint" in page.inner_text(".md-search-result__list")
         browser.close()
     assert faults == []

@@ -8,8 +8,8 @@ import pytest
 import deepnmf
 from deepnmf import fit_many, sdnmf_l, transform_many
 from deepnmf.core.training import train
-from deepnmf.settings import plan_of
-from deepnmf.stacks import _blocks
+from deepnmf.models.many import _blocks
+from deepnmf.models.settings import plan_of
 
 QUICK = {"max_iter": 6, "pretrain_iter": 5}
 

@@ -8,11 +8,11 @@ import pytest
 from safetensors.numpy import save_file
 
 import deepnmf
-from deepnmf import storage
-from deepnmf.core.penalties import SquaredL1
-from deepnmf.core.solvers import ProjectedGradient
-from deepnmf.core.starts import Given
-from deepnmf.storage import ModelFileError, load_stored
+from deepnmf.files import models as storage
+from deepnmf.files.models import ModelFileError, load_stored
+from deepnmf.penalties import SquaredL1
+from deepnmf.solvers import ProjectedGradient
+from deepnmf.starts import Given
 from tests.tables import DEEP, SINGLE, named
 
 QUICK = {"max_iter": 5, "pretrain_iter": 5, "random_state": 0}

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from deepnmf.version import __version__
 
 if TYPE_CHECKING:
-    from deepnmf.estimator import DeepNMF
-    from deepnmf.presets import dnmf, nenmf, pgnmf, sdnmf_l, sdnmf_r, sdnmf_rl1, sdnmf_rl2
-    from deepnmf.stacks import fit_many, transform_many
-    from deepnmf.storage import load
+    from deepnmf.files.checkpoint import Checkpoint
+    from deepnmf.files.models import load
+    from deepnmf.models.deep import DeepNMF
+    from deepnmf.models.many import fit_many, transform_many
+    from deepnmf.models.presets import dnmf, nenmf, pgnmf, sdnmf_l, sdnmf_r, sdnmf_rl1, sdnmf_rl2
 
 __all__ = [
+    "Checkpoint",
     "DeepNMF",
     "__version__",
     "dnmf",
@@ -31,17 +33,18 @@ __all__ = [
 # Names are imported when they are first used, so that `deepnmf --help` does not wait for
 # scikit-learn.
 _HOME = {
-    "DeepNMF": "deepnmf.estimator",
-    "fit_many": "deepnmf.stacks",
-    "transform_many": "deepnmf.stacks",
-    "load": "deepnmf.storage",
+    "Checkpoint": "deepnmf.files.checkpoint",
+    "DeepNMF": "deepnmf.models.deep",
+    "fit_many": "deepnmf.models.many",
+    "transform_many": "deepnmf.models.many",
+    "load": "deepnmf.files.models",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'deepnmf' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME.get(name, "deepnmf.presets")), name)
+    value = getattr(importlib.import_module(_HOME.get(name, "deepnmf.models.presets")), name)
     globals()[name] = value
     return value
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import deepnmf
-from deepnmf.baselines import (
+from deepnmf.models.baselines import (
     L0NMF,
     DeepSemiNMF,
     GraphNMF,
@@ -28,10 +28,10 @@ from deepnmf.baselines import (
     l0,
     sparse,
 )
-from deepnmf.baselines.hoyer import sparseness, with_sparseness
-from deepnmf.core.solvers import Nesterov
-from deepnmf.core.starts import Given
-from deepnmf.inputs import is_tensor
+from deepnmf.models.baselines.hoyer import sparseness, with_sparseness
+from deepnmf.samples.checks import is_tensor
+from deepnmf.solvers import Nesterov
+from deepnmf.starts import Given
 
 QUICK = {"max_iter": 15, "tol": 0.0, "random_state": 0}
 METHODS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from deepnmf.baselines import DeepSemiNMF, NsNMF, SemiNMF, deep_semi, semi
+from deepnmf.models.baselines import DeepSemiNMF, NsNMF, SemiNMF, deep_semi, semi
 from tests.baselines.test_baselines import METHODS
 
 

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 
-from deepnmf.baselines import IntegrativeNMF, JointNMF, NsNMF
-from deepnmf.storage import save
+from deepnmf.files.models import save
+from deepnmf.models.baselines import IntegrativeNMF, JointNMF, NsNMF
 
 METHODS = {
     "joint": JointNMF(4, random_state=0),

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import deepnmf
-from deepnmf.registry import MODELS
+from deepnmf.models.registry import MODELS
 from tests.cli.conftest import FEW
 
 SINGLE = ("nenmf", "pgnmf")
@@ -291,12 +291,12 @@ def test_an_output_that_cannot_be_written_is_found_out_before_the_fit(call, data
 
 
 def test_a_fault_of_ours_shows_no_traceback(call, model, monkeypatch):
-    import deepnmf.storage
+    import deepnmf.files.models
 
     def fault(_):
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr(deepnmf.storage, "load_stored", fault)
+    monkeypatch.setattr(deepnmf.files.models, "load_stored", fault)
     code, _, err = call("info", model)
     assert code == 1
     assert err.startswith("error: unexpected RuntimeError: surprise")

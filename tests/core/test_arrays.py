@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from threadpoolctl import threadpool_limits
 
-from deepnmf.core import arrays as ours
-from deepnmf.core import threads
+from deepnmf.arrays import operations as ours
+from deepnmf.arrays.cpu import threads
 
 
 @given(
@@ -51,7 +51,7 @@ def test_sparse_products_equal_dense_ones(rng):
 @pytest.mark.parametrize("form", ["csr", "csc"])
 @pytest.mark.parametrize("columns", [1, 5, 33])
 def test_products_with_sparse_matrices_in_threads(form, columns, dtype, rng, monkeypatch):
-    monkeypatch.setattr("deepnmf.core.threads.SMALL", 0)
+    monkeypatch.setattr("deepnmf.arrays.cpu.threads.SMALL", 0)
     X = scipy.sparse.random(60, 45, density=0.2, random_state=3, format=form, dtype=dtype)
     A, H = rng.random((60, columns)).astype(dtype), rng.random((columns, 45)).astype(dtype)
     rtol = 1e-12 if dtype == "float64" else 1e-5

@@ -10,12 +10,12 @@ import scipy.optimize
 from threadpoolctl import threadpool_limits
 
 import deepnmf
-from deepnmf.core import threads
-from deepnmf.core.penalties import Penalty, Ridge, SquaredL1, Zero
-from deepnmf.core.solvers import Auto, Coordinate, Nesterov
-from deepnmf.core.starts import Given
-from deepnmf.core.subproblems import codes_problem, weights_problem
+from deepnmf.arrays.cpu import threads
 from deepnmf.core.training import train
+from deepnmf.penalties import Penalty, Ridge, SquaredL1, Zero
+from deepnmf.solvers import Auto, Coordinate, Nesterov
+from deepnmf.solvers.quadratic import codes_problem, weights_problem
+from deepnmf.starts import Given
 from tests.core.test_subproblems import SHAPES, problems
 from tests.core.test_training import plan, rng_list
 from tests.tables import DEEP, PENALTIES, long, named

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deepnmf.core.draws import draw
+from deepnmf.arrays.draws import draw
 
 
 def test_a_stack_draws_what_its_runs_draw(place):

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from deepnmf.core.graphs import LARGEST, _copied, _parts, is_small
+from deepnmf.arrays.cuda.graphs import LARGEST, _copied, _parts, is_small
 from deepnmf.core.linear import Factors
-from deepnmf.core.samples import Sums
+from deepnmf.core.passes import Sums
 
 torch = pytest.importorskip("torch")
 

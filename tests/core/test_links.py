@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import deepnmf
-from deepnmf.core.links import Link, Sigmoid, Softplus, Tanh
+from deepnmf.links import Link, Sigmoid, Softplus, Tanh
 from tests.tables import LINKS, named
 
 

@@ -10,16 +10,17 @@ import pytest
 import scipy.sparse
 
 import deepnmf
-from deepnmf.core import nonlinear, samples
-from deepnmf.core.arrays import gram
+from deepnmf.arrays import gram
+from deepnmf.core import nonlinear
+from deepnmf.core import passes as samples
 from deepnmf.core.chain import Chain
-from deepnmf.core.links import Root
-from deepnmf.core.penalties import Zero
+from deepnmf.core.line_search import Variable, step
 from deepnmf.core.quartic import minimise_quartic
 from deepnmf.core.revival import count_dead, revive
-from deepnmf.core.solvers.line_search import Variable, step
-from deepnmf.core.starts import Given
 from deepnmf.core.training import decode, encode, train
+from deepnmf.links import Root
+from deepnmf.penalties import Zero
+from deepnmf.starts import Given
 from tests.core.test_training import objective, plan, rng_list, stages
 from tests.tables import DEEP, LENGTHS, NONLINEAR, long, named
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deepnmf.core.penalties import Penalty, Ridge, RowRidge, SquaredL1, Zero
+from deepnmf.penalties import Penalty, Ridge, RowRidge, SquaredL1, Zero
 from tests.tables import PENALTIES, named
 
 ALL = [*PENALTIES, RowRidge(np.array([[0.1], [0.2], [0.3], [0.0], [0.5]]))]

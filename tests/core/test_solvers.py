@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deepnmf.core.solvers import Coordinate, Nesterov, ProjectedGradient
+from deepnmf.solvers import Coordinate, Nesterov, ProjectedGradient
 from tests.core.test_subproblems import SHAPES, placed, problems
 from tests.tables import PENALTIES, SOLVERS, long, named
 

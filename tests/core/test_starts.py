@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from sklearn.decomposition import _nmf
 
-from deepnmf.core.starts import Nnsvd, Random, truncated_svd
+from deepnmf.starts import Nnsvd, Random, truncated_svd
 from tests.tables import STARTS, named
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deepnmf.core.subproblems import Quadratic, codes_problem, weights_problem
+from deepnmf.solvers.quadratic import Quadratic, codes_problem, weights_problem
 from tests.tables import PENALTIES, named
 
 

@@ -10,12 +10,13 @@ import pytest
 import scipy.sparse
 
 import deepnmf
-from deepnmf.core import linear, samples
+from deepnmf.core import linear
+from deepnmf.core import passes as samples
 from deepnmf.core.extrapolation import Extrapolated
-from deepnmf.core.links import Identity
-from deepnmf.core.penalties import SquaredL1, TopLayer
 from deepnmf.core.training import Plan, basis_of, decode, encode, train
-from deepnmf.settings import plan_of
+from deepnmf.links import Identity
+from deepnmf.models.settings import plan_of
+from deepnmf.penalties import SquaredL1, TopLayer
 from tests.tables import DEEP, LENGTHS, SOLVERS, long, named
 
 DEPTHS = [(6,), (10, 6), (14, 10, 6)]

@@ -14,10 +14,10 @@ from deepnmf.data.dataset import DataError
 from deepnmf.data.datasets import DATASETS
 from deepnmf.experiments import figures, tables
 from deepnmf.experiments.design import NAMES, from_table, load
-from deepnmf.experiments.measures import stability
 from deepnmf.experiments.rate import METHODS, gaps, orders, plot
 from deepnmf.experiments.rows import COLUMNS, MEASURES, read
 from deepnmf.experiments.runner import run, splits
+from deepnmf.explain.measures import stability
 from tests.tables import long
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from deepnmf import DeepNMF, sdnmf_l
-from deepnmf.baselines import SemiNMF
 from deepnmf.cli.main import main
 from deepnmf.data import Dataset, load_digits
-from deepnmf.decoding import parts
-from deepnmf.hierarchy import distinctions, explain, summaries
+from deepnmf.explain.decoding import parts
+from deepnmf.explain.hierarchy import distinctions, explain, summaries
+from deepnmf.models.baselines import SemiNMF
 from deepnmf.report import write_report
 from deepnmf.report.content import content
 from deepnmf.report.plots import class_hierarchy

@@ -9,7 +9,7 @@ import pytest
 from deepnmf import sdnmf_l
 from deepnmf.cli.main import main
 from deepnmf.data import load_digits
-from deepnmf.hierarchy import summaries
+from deepnmf.explain.hierarchy import summaries
 from deepnmf.report import plots
 
 

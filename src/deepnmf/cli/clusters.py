@@ -66,7 +66,7 @@ def on_cluster(X: Any, path: str, client: Any) -> Any:
     read by the workers: it must be under the same path there."""
     import dask.array as da
 
-    from deepnmf.outofcore import Prepared
+    from deepnmf.samples.disk import Prepared
 
     if isinstance(X, Prepared):
         X = OfFile(str(Path(path).absolute()), X.shape, X.dtype, X.unit_norm)
@@ -91,7 +91,7 @@ class OfFile:
         return len(self.shape)
 
     def __getitem__(self, key: tuple[slice, slice]) -> Any:
-        from deepnmf.outofcore import Prepared
+        from deepnmf.samples.disk import Prepared
 
         rows, columns = key
         return Prepared(_opened(self.path), self.dtype, self.unit_norm)[rows][:, columns]

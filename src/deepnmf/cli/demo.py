@@ -25,8 +25,8 @@ def demo(
 
     from deepnmf.data import load_digits
     from deepnmf.evaluation import cluster_scores
-    from deepnmf.presets import sdnmf_l
-    from deepnmf.storage import save
+    from deepnmf.files.models import save
+    from deepnmf.models.presets import sdnmf_l
 
     folder = output_folder(output)
     check_writable(str(folder / "report.html"))
@@ -99,7 +99,7 @@ def demo(
 
 def _fitted(model: Any, X: Any) -> tuple[Any, float]:
     """The codes, and the seconds the fit took."""
-    from deepnmf.advice import whole
+    from deepnmf.models.advice import whole
 
     began = time.perf_counter()
     with progress(2 * model.pretrain_iter + model.max_iter) as callback:

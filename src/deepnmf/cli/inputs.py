@@ -41,7 +41,7 @@ def prepare_on_disk(X: Any, normalize: str, dtype: str) -> Any:
     import numpy as np
 
     from deepnmf.data.dataset import check_chunks
-    from deepnmf.outofcore import Prepared, is_on_disk
+    from deepnmf.samples.disk import Prepared, is_on_disk
 
     if not is_on_disk(X):
         return prepare(X, normalize, dtype)
@@ -54,8 +54,8 @@ def prepare(X: Any, normalize: str, dtype: str, signed: bool = False) -> Any:
     < 0 only if `signed`."""
     from sklearn.preprocessing import normalize as to_unit_norm
 
-    from deepnmf.core.arrays import is_sparse
-    from deepnmf.inputs import canonical, check_entries
+    from deepnmf.arrays import is_sparse
+    from deepnmf.samples.checks import canonical, check_entries
 
     check_entries(X, "deepnmf", signed)
     # Row by row: what lies otherwise in its file is rounded otherwise in products.
@@ -141,7 +141,7 @@ def _without_gaps(name: str, column: Any) -> Any:
 
 def one_of(option: str, value: str, choices: tuple[str, ...] | list[str]) -> str:
     """`value` if it is a choice; wrong use otherwise."""
-    from deepnmf.settings import one_of as check
+    from deepnmf.models.settings import one_of as check
 
     try:
         return check(option, value, choices)

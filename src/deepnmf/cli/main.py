@@ -26,7 +26,7 @@ from deepnmf.cli import (
     transform,
 )
 from deepnmf.cli.screen import UsageFault, say_error
-from deepnmf.replay import ClusterError
+from deepnmf.samples.dask.replay import ClusterError
 
 # typer brings a click of its own; what it raises for wrong use has this base.
 UsageError: Any = typer.BadParameter.__mro__[1]

@@ -7,7 +7,7 @@ from deepnmf.cli.screen import say
 
 def models() -> None:
     """List the models and what they are for."""
-    from deepnmf.registry import MODELS
+    from deepnmf.models.registry import MODELS
 
     width = max(len(name) for name in MODELS)
     for model in MODELS.values():

@@ -40,7 +40,7 @@ def study(
     from deepnmf.data.dataset import Dataset
     from deepnmf.experiments.design import Experiment
     from deepnmf.experiments.rows import read
-    from deepnmf.settings import DEVICES
+    from deepnmf.models.settings import DEVICES
 
     inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
     inputs.one_of("--dtype", dtype, inputs.DTYPES)
@@ -81,7 +81,7 @@ def study(
 def _fits(names: list[str], sizes: list[Any], settings: dict[str, Any]) -> tuple[Any, ...]:
     """Every model with every choice of layers, checked before any work."""
     from deepnmf.experiments.design import TITLES, Fit, Scoring
-    from deepnmf.registry import MODELS
+    from deepnmf.models.registry import MODELS
 
     single = [name for name, known in MODELS.items() if not known.several]
     if not names:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deepnmf.core.arrays import Array, choose
-from deepnmf.core.links import Link
+from deepnmf.arrays import Array, choose
+from deepnmf.links import Link
 
 
 @dataclass(frozen=True)

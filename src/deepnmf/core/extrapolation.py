@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deepnmf.core.arrays import Array, choose, epsilon, namespace, scalars
+from deepnmf.arrays import Array, choose, epsilon, namespace, scalars
 from deepnmf.core.linear import LinearStage
 
 PLAIN = 3

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from deepnmf.core.arrays import (
+from deepnmf.arrays import (
     Array,
     ahead,
     choose,
@@ -27,10 +27,10 @@ from deepnmf.core.arrays import (
     scalars,
     trace,
 )
-from deepnmf.core.samples import Sums, add_up, update_codes
+from deepnmf.core.passes import Sums, add_up, update_codes
 from deepnmf.core.stage import Stage, choose_each
-from deepnmf.core.starts import best_scale
-from deepnmf.core.subproblems import nearest, weights_problem
+from deepnmf.solvers.quadratic import nearest, weights_problem
+from deepnmf.starts import best_scale
 
 
 @dataclass(frozen=True)

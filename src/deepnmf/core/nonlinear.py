@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from deepnmf.core.arrays import (
+from deepnmf.arrays import (
     Array,
     choose,
     epsilon,
@@ -24,18 +24,18 @@ from deepnmf.core.arrays import (
     take_columns,
     transposed_product,
 )
-from deepnmf.core.blocks import Node, ToStore, lazy, parts
+from deepnmf.arrays.blocks import Node, ToStore, lazy, parts
 from deepnmf.core.chain import Chain
+from deepnmf.core.line_search import Heading, Variable, step
 from deepnmf.core.linear import fit_of_sums
-from deepnmf.core.links import Link
-from deepnmf.core.penalties import Penalty, Zero
+from deepnmf.core.passes import add_up, least_squares
 from deepnmf.core.revival import count_dead, revive
-from deepnmf.core.samples import add_up, least_squares
-from deepnmf.core.solvers import Nesterov
-from deepnmf.core.solvers.line_search import Heading, Variable, step
 from deepnmf.core.stage import Stage, choose_each
-from deepnmf.core.stopping import per_run
-from deepnmf.core.subproblems import weights_problem
+from deepnmf.links import Link
+from deepnmf.penalties import Penalty, Zero
+from deepnmf.solvers import Nesterov
+from deepnmf.solvers.quadratic import weights_problem
+from deepnmf.solvers.stopping import per_run
 
 WIDTH = 64
 """Samples are encoded in multiples of this: the edges of a matrix product round differently from

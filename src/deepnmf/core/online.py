@@ -14,15 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deepnmf.core.arrays import Array, gram, inner, spread, squared_norm
+from deepnmf.arrays import Array, gram, inner, spread, squared_norm
 from deepnmf.core.extrapolation import Extrapolated
 from deepnmf.core.linear import Factors, LinearStage, fit_of_sums, product
 from deepnmf.core.nonlinear import NonlinearFactors, NonlinearStage
-from deepnmf.core.samples import Sums, add_up
-from deepnmf.core.starts import Generators
-from deepnmf.core.subproblems import weights_problem
+from deepnmf.core.passes import Sums, add_up
 from deepnmf.core.training import Plan, encode, first_codes, train
 from deepnmf.core.watch import Record
+from deepnmf.solvers.quadratic import weights_problem
+from deepnmf.starts import Generators
 
 
 @dataclass(frozen=True)

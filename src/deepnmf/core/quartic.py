@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deepnmf.core.arrays import Array, fused_kernels, namespace
+from deepnmf.arrays import Array, fused_kernels, namespace
 
 GRID = 16
 NEWTON = 8

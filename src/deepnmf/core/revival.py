@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deepnmf.core.arrays import Array, namespace, zeros
+from deepnmf.arrays import Array, namespace, zeros
 from deepnmf.core.chain import Chain
-from deepnmf.core.links import Link
-from deepnmf.core.solvers.line_search import Variable
+from deepnmf.core.line_search import Variable
+from deepnmf.links import Link
 
 TRIALS = 6
 

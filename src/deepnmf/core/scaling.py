@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deepnmf.core.arrays import Array, column_dots, namespace
-from deepnmf.core.penalties import Penalty, RowRidge
-from deepnmf.core.samples import Sums
+from deepnmf.arrays import Array, column_dots, namespace
+from deepnmf.core.passes import Sums
+from deepnmf.penalties import Penalty, RowRidge
 
 
 @dataclass(frozen=True)

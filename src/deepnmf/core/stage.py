@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from deepnmf.core.arrays import Array, choose, epsilon, squared_norm
-from deepnmf.core.links import Identity
-from deepnmf.core.penalties import Penalty
+from deepnmf.arrays import Array, choose, epsilon, squared_norm
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
-from deepnmf.core.solvers import Solver
+from deepnmf.links import Identity
+from deepnmf.penalties import Penalty
+from deepnmf.solvers import Solver
 
 
 @dataclass(frozen=True)

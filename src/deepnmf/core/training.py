@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from deepnmf.core.arrays import (
+from deepnmf.arrays import (
     Array,
     eye,
     gram,
@@ -26,20 +26,20 @@ from deepnmf.core.arrays import (
     transposed_product,
     wider,
 )
-from deepnmf.core.blocks import lazy, split, total
+from deepnmf.arrays.blocks import lazy, split, total
+from deepnmf.arrays.cpu.threads import suited_to
+from deepnmf.arrays.cuda.graphs import Recorded, is_small
 from deepnmf.core.extrapolation import Extrapolated, Moving
-from deepnmf.core.graphs import Recorded, is_small
 from deepnmf.core.linear import LinearStage, product
-from deepnmf.core.links import Identity, Link
 from deepnmf.core.nonlinear import WIDTH, NonlinearStage, polish_codes
-from deepnmf.core.penalties import Penalty
-from deepnmf.core.samples import least_squares, nonnegative_least_squares
+from deepnmf.core.passes import least_squares, nonnegative_least_squares
 from deepnmf.core.scaling import Scaling
-from deepnmf.core.solvers import Auto, Nesterov, Solver
 from deepnmf.core.stage import Descent, Stage
-from deepnmf.core.starts import Generators, Given, Nnsvd, Start
-from deepnmf.core.threads import suited_to
 from deepnmf.core.watch import Keeper, Point, Record, Report, Watch
+from deepnmf.links import Identity, Link
+from deepnmf.penalties import Penalty
+from deepnmf.solvers import Auto, Nesterov, Solver
+from deepnmf.starts import Generators, Given, Nnsvd, Start
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from deepnmf.core.arrays import Array
-from deepnmf.core.draws import Generators
+from deepnmf.arrays import Array
+from deepnmf.arrays.draws import Generators
 
 Record = dict[str, Any]
 Report = Callable[[Record, Sequence[Array]], bool]

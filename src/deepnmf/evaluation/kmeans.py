@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.core.arrays import Array, at_least, namespace, to_device
+from deepnmf.arrays import Array, at_least, namespace, to_device
 
 MAX_ITER = 300
 

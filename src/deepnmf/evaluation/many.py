@@ -13,7 +13,7 @@ from scipy.special import gammaln, xlogy
 from sklearn.preprocessing import normalize as to_unit_norm
 from sklearn.utils import Bunch, check_random_state
 
-from deepnmf.core.arrays import Array, namespace
+from deepnmf.arrays import Array, namespace
 from deepnmf.evaluation.clustering import check_protocol, summary
 from deepnmf.evaluation.kmeans import greedy_trials, kmeans_many
 

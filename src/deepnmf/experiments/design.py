@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.registry import MODELS
+from deepnmf.models.registry import MODELS
 
 NAMES = (
     "table2", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "sensitivity", "finetuning",

@@ -11,12 +11,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.preprocessing import normalize
 
-from deepnmf.advice import whole
 from deepnmf.data import Dataset
 from deepnmf.experiments import design
-from deepnmf.hierarchy import Node, Tree, explain
+from deepnmf.explain.hierarchy import Node, Tree, explain
+from deepnmf.files.models import load, save
+from deepnmf.models.advice import whole
 from deepnmf.report.plots import class_hierarchy
-from deepnmf.storage import load, save
 
 COLUMNS = ("layer", "unit", "parent", "weight", "share")
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from deepnmf.core.arrays import gram, inner
-from deepnmf.core.penalties import Zero
-from deepnmf.core.solvers import Coordinate, Nesterov
-from deepnmf.core.subproblems import Quadratic, codes_problem
-from deepnmf.presets import dnmf
+from deepnmf.arrays import gram, inner
+from deepnmf.models.presets import dnmf
+from deepnmf.penalties import Zero
+from deepnmf.solvers import Coordinate, Nesterov
+from deepnmf.solvers.quadratic import Quadratic, codes_problem
 
 METHODS = ("projected gradient", "accelerated", "bound 2 LC ‖H_0 − H*‖²/(k + 1)²")
 

@@ -13,17 +13,17 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize as to_unit_norm
 
-from deepnmf.advice import whole
-from deepnmf.core.arrays import squared_norm
+from deepnmf.arrays import squared_norm
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
 from deepnmf.evaluation.many import scores_each_many
 from deepnmf.experiments.design import Experiment, Fit, Scoring
-from deepnmf.experiments.measures import mean_sparseness, relative_error, stability
 from deepnmf.experiments.rows import MEASURES, Rows
-from deepnmf.inputs import on_card
-from deepnmf.settings import LINKS
-from deepnmf.stacks import fit_many, stackable, transform_many
+from deepnmf.explain.measures import mean_sparseness, relative_error, stability
+from deepnmf.models.advice import whole
+from deepnmf.models.many import fit_many, stackable, transform_many
+from deepnmf.models.settings import LINKS
+from deepnmf.samples.checks import on_card
 from deepnmf.version import __version__
 
 Report = Callable[[str, int, int], None]

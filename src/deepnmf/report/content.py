@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.core.arrays import is_sparse
+from deepnmf.arrays import is_sparse
 from deepnmf.data import Dataset
-from deepnmf.decoding import Decoding, codes_of, decoder, parts_of
 from deepnmf.evaluation import cluster_scores
-from deepnmf.experiments.measures import relative_error
-from deepnmf.hierarchy import NEAR, LayerSummary, distinctions, summaries_of
+from deepnmf.explain.decoding import Decoding, codes_of, decoder, parts_of
+from deepnmf.explain.hierarchy import NEAR, LayerSummary, distinctions, summaries_of
+from deepnmf.explain.measures import relative_error
 from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
 from deepnmf.version import __version__

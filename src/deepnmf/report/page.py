@@ -14,10 +14,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from deepnmf.data import Dataset
-from deepnmf.decoding import parts
+from deepnmf.explain.decoding import parts
+from deepnmf.files.models import write_atomically
 from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
-from deepnmf.storage import write_atomically
 
 SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", "explorer.js",
            "search.js", "router.js")  # fmt: skip

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch
 
-from deepnmf.core.arrays import is_sparse
+from deepnmf.arrays import is_sparse
 from deepnmf.core.watch import Record
-from deepnmf.decoding import codes_of, parts
-from deepnmf.hierarchy import LayerSummary, Node, explain
+from deepnmf.explain.decoding import codes_of, parts
+from deepnmf.explain.hierarchy import LayerSummary, Node, explain
 
 INK, PAPER = "0.15", "white"
 

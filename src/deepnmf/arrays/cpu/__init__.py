@@ -1,0 +1,1 @@
+"""Compiled kernels for NumPy arrays, and the threads that run them."""

@@ -1,0 +1,371 @@
+"""The few array operations the core needs, on NumPy and torch.
+
+Besides them only `onepass`, for NumPy, and `fused` and `graphs`, for cards, know an array library:
+arrays decide where work is done.
+SciPy's sparse matrices are understood as X, the data, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import scipy.sparse
+
+from deepnmf.arrays.blocks import SPACE, Blocked, lazy, total
+from deepnmf.arrays.cpu import onepass
+
+Array = Any
+"""A NumPy array, a torch tensor or, with a column per sample, a `Blocked` array; where it says so,
+a SciPy sparse matrix as well."""
+
+
+COUNTED = 2**31
+"""Entries of a matrix that are too many for kernels on a card."""
+
+
+def is_sparse(X: Array) -> bool:
+    """Whether X is a SciPy sparse matrix or array."""
+    return bool(scipy.sparse.issparse(X))
+
+
+def is_numpy(X: Array) -> bool:
+    """Whether X is worked on by NumPy: an array of its own or a sparse matrix."""
+    return isinstance(X, np.ndarray | Blocked) or is_sparse(X)
+
+
+def is_blocked(X: Array) -> bool:
+    """Whether X is kept by blocks of samples."""
+    return isinstance(X, Blocked)
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array library of these arrays: functions of the array API standard."""
+    if any(isinstance(array, Blocked) for array in arrays):
+        return SPACE
+    dense = [array for array in arrays if not is_sparse(array)]
+    return array_api_compat.array_namespace(*(dense or [np.empty(0)]))
+
+
+def fused_kernels(X: Array) -> ModuleType | None:
+    """The kernels for arrays on the current CUDA device, which is where they would be launched;
+    None for others, for matrices of more entries than they count to, or where Triton is missing."""
+    if is_numpy(X) or X.device.type != "cuda" or not _has_triton():
+        return None
+    if X.shape[-2] * X.shape[-1] >= COUNTED:
+        return None
+    if X.device.index != importlib.import_module("torch").cuda.current_device():
+        return None
+    return importlib.import_module("deepnmf.arrays.cuda.fused")
+
+
+@contextmanager
+def tensor_cores(X: Array, wanted: bool) -> Iterator[None]:
+    """Let products on a CUDA device round their input to TF32 (10 bits), where wanted."""
+    if not wanted or is_numpy(X) or X.device.type != "cuda":
+        yield
+        return
+    settings = importlib.import_module("torch").backends.cuda.matmul
+    name, on = (
+        ("fp32_precision", "tf32") if hasattr(settings, "fp32_precision") else ("allow_tf32", True)
+    )
+    before = getattr(settings, name)
+    setattr(settings, name, on)
+    try:
+        yield
+    finally:
+        setattr(settings, name, before)
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def stack_shape(X: Array) -> tuple[int, ...]:
+    """The leading axes of (…, m, n): one entry per run."""
+    return tuple(X.shape[:-2])
+
+
+def repeats(X: Array) -> bool:
+    """Whether the last stack axis of X shows the same data again and again (its stride is 0)."""
+    if is_sparse(X) or X.ndim < 3:
+        return False
+    strides = X.strides if isinstance(X, np.ndarray) else X.stride()
+    return bool(strides[-3] == 0)
+
+
+def in_order(X: Array) -> Array:
+    """X row by row in memory."""
+    if isinstance(X, Blocked):
+        return X
+    return onepass.in_rows(X) if isinstance(X, np.ndarray) else X.contiguous()
+
+
+def spread(X: Array) -> Array:
+    """X with every run's data in its own place, for products over the stack."""
+    if not repeats(X):
+        return X
+    return in_order(X)
+
+
+def repeated(X: Array, times: int) -> Array:
+    """X (…, m, n) as (…, times, m, n), without copying it."""
+    return namespace(X).broadcast_to(X[..., None, :, :], (*X.shape[:-2], times, *X.shape[-2:]))
+
+
+def to_device(array: Array, like: Array) -> Array:
+    """`array` (NumPy or of the same library) in the library, dtype and device of `like`."""
+    if is_sparse(like) or isinstance(like, Blocked):
+        return np.asarray(array, dtype=like.dtype)
+    xp = namespace(like)
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        array = array.copy()  # torch would warn of sharing it
+    return xp.asarray(array, dtype=like.dtype, device=array_api_compat.device(like))
+
+
+def epsilon(X: Array) -> float:
+    """The rounding unit of X, which may be sparse."""
+    return float(np.finfo(X.dtype).eps if is_numpy(X) else namespace(X).finfo(X.dtype).eps)
+
+
+def eye(size: int, like: Array) -> Array:
+    """The identity matrix in the library, dtype and device of `like`."""
+    if is_numpy(like):
+        return np.eye(size, dtype=like.dtype)
+    return namespace(like).eye(size, dtype=like.dtype, device=array_api_compat.device(like))
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """An array of zeros in the library, dtype and device of `like`."""
+    if is_sparse(like) or isinstance(like, Blocked):
+        return np.zeros(shape, dtype=like.dtype)
+    xp = namespace(like)
+    return xp.zeros(shape, dtype=like.dtype, device=array_api_compat.device(like))
+
+
+def wider(X: Array, columns: int) -> Array:
+    """X with columns of zeros added up to that many; X may be sparse."""
+    extra = columns - X.shape[-1]
+    if extra == 0:
+        return X
+    if is_sparse(X):
+        empty = scipy.sparse.csc_array((X.shape[0], extra), dtype=X.dtype)
+        return scipy.sparse.hstack([X, empty], format="csc")
+    return namespace(X).concat([X, zeros((*X.shape[:-1], extra), X)], axis=-1)
+
+
+def take_columns(A: Array, places: Array) -> Array:
+    """The columns of every run at `places` (…, 1, j)."""
+    xp = namespace(A)
+    wide = xp.broadcast_to(places, (*A.shape[:-1], places.shape[-1]))
+    return xp.take_along_axis(A, wide, axis=-1)
+
+
+def put_columns(A: Array, places: Array, columns: Array) -> Array:
+    """A with these columns at `places` (…, 1, j)."""
+    wide = namespace(A).broadcast_to(places, columns.shape)
+    if isinstance(A, np.ndarray):
+        A = A.copy()
+        np.put_along_axis(A, wide, columns, axis=-1)
+        return A
+    return A.scatter(-1, wide, columns)
+
+
+def column_dots(U: Array, V: Array) -> Array:
+    """⟨u_j, v_j⟩ for every column j: (…, 1, n)."""
+    if isinstance(U, Blocked):
+        return lazy(column_dots, U, V)
+    if isinstance(U, np.ndarray):
+        return np.einsum("...ij,...ij->...j", U, V)[..., None, :]
+    fused = fused_kernels(U)
+    if fused is not None and fused.single(U, V):
+        return fused.column_dot(U, V)
+    return namespace(U, V).sum(U * V, axis=-2, keepdims=True)
+
+
+def inner(U: Array, V: Array) -> Array:
+    """⟨U, V⟩ = Σ_ij U_ij V_ij per run, (…), summed over columns in double precision."""
+    if isinstance(U, Blocked):
+        return total(inner, U, V)
+    xp = namespace(U, V)
+    return xp.sum(column_dots(U, V)[..., 0, :], axis=-1, dtype=xp.float64)
+
+
+def trace(A: Array) -> Array:
+    """Σ_i A_ii per run, in double precision."""
+    xp = namespace(A)
+    return xp.sum(xp.linalg.diagonal(A), axis=-1, dtype=xp.float64)
+
+
+def precise_inner(U: Array, V: Array) -> Array:
+    """⟨U, V⟩ per run for sums that cancel: every product and sum in double precision, but on a
+    card the sums over rows, whose rounding is far below that of the products that U and V are."""
+    fused = fused_kernels(U)
+    if fused is not None and fused.single(U, V):
+        return inner(U, V)
+    if isinstance(U, np.ndarray) and U.ndim == 2:
+        return onepass.dot(U, V)
+    return inner(to_double(U), to_double(V))
+
+
+def over_samples(function: Callable[..., Array], *arguments: Array) -> Array:
+    """function(…), which is a sum over samples: of blocked arrays added up block by block."""
+    if any(isinstance(one, Blocked) for one in arguments):
+        return total(function, *arguments)
+    return function(*arguments)
+
+
+def to_double(A: Array) -> Array:
+    """A in double precision."""
+    xp = namespace(A)
+    return xp.astype(A, xp.float64, copy=False)
+
+
+def at_least(F: Array, floor: float) -> Array:
+    """max(F, floor), entry by entry."""
+    if isinstance(F, Blocked):
+        return lazy(at_least, F, floor)
+    return np.maximum(F, F.dtype.type(floor)) if isinstance(F, np.ndarray) else F.clamp(min=floor)
+
+
+def positive(F: Array) -> Array:
+    """P(F) = max(F, 0)."""
+    return at_least(F, 0)
+
+
+def choose(keep: Array, new: Array, old: Array) -> Array:
+    """`new` where `keep`, else `old`; `keep` broadcasts over rows or over rows and columns."""
+    xp = namespace(new)
+    if bool(xp.all(keep)):
+        return new
+    return xp.where(keep, new, old)
+
+
+def ahead(F: Array, before: Array, beta: Array) -> Array:
+    """P(F + β (F − F_before)), β a number a run, (…, 1, 1)."""
+    if isinstance(F, np.ndarray) and F.ndim == 2:
+        found = onepass.ahead(F, before, beta.item())
+        if found is not None:
+            return found
+    return positive(F + beta * (F - before))
+
+
+def scalars(values: Array, like: Array) -> Array:
+    """Per-run numbers (…) as (…, 1, 1), in the dtype of `like`."""
+    xp = namespace(like)
+    return xp.astype(values[..., None, None], like.dtype, copy=False)
+
+
+def spectral_bound(A: Array, steps: int = 16) -> Array:
+    """An upper bound of ‖A‖₂ for symmetric A with entries ≥ 0, per run: (…, 1, 1)."""
+    return perron_bound(A, steps)[0]
+
+
+def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Array, Array]:
+    """The bound, and the vector x > 0 that it comes from, a good start for a similar matrix.
+
+    Collatz and Wielandt: for any x > 0, ‖A‖₂ ≤ max_i (|A|x)_i / x_i, for A ≥ 0 with equality at
+    the Perron vector, which power iteration approaches. Stopping early costs tightness, never
+    correctness.
+    """
+    xp = namespace(A)
+    A = xp.abs(A)
+    info = xp.finfo(A.dtype)
+    size = xp.sqrt(xp.sum(A * A, axis=(-2, -1), keepdims=True))
+    scale = 1 / at_least(size, float(info.tiny))
+    x = xp.ones_like(A[..., :1]) if start is None else start
+    for _ in range(steps):
+        x = (A @ x) * scale
+    x = x / at_least(xp.max(x, axis=-2, keepdims=True), float(info.tiny))
+    x = at_least(x, float(info.tiny) ** 0.75)
+    bound = xp.minimum(xp.max((A @ x) / x, axis=-2, keepdims=True), size)
+    return bound * (1 + 8 * A.shape[-1] * float(info.eps)), x
+
+
+def orthonormal(A: Array) -> Array:
+    """Orthonormal columns that span those of A, tall.
+
+    On a card by Cholesky's factor of AᵀA, three times, with a small shift: products, where a QR of
+    every run would be done one after the other.
+    """
+    if isinstance(A, np.ndarray):
+        return np.linalg.qr(A)[0]
+    xp = namespace(A)
+    small = eye(A.shape[-1], A)
+    for shift in (1e-14, 0.0, 0.0):
+        G = A.mT @ A
+        size = xp.sum(G * small, axis=(-2, -1), keepdims=True)
+        factor = xp.linalg.cholesky(G + (shift + float(xp.finfo(A.dtype).eps)) * size * small)
+        A = xp.linalg.solve(factor, A.mT).mT
+    return A
+
+
+def eigh(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues, rising, and eigenvectors of symmetric A."""
+    values, vectors = namespace(A).linalg.eigh(A)
+    return values, vectors
+
+
+def transposed_product(A: Array, X: Array, *, by_rows: bool = False) -> Array:
+    """Aᵀ X, (…, k, n), for A (…, m, k) and X (…, m, n), which may be sparse.
+
+    Of sparse X, and on a card, as the transpose of Xᵀ A: so it lies sample by sample, as there the
+    kernels want it; those of line searches on a card want it `by_rows`.
+    """
+    if isinstance(X, Blocked):
+        return lazy(transposed_product, A, X)
+    if is_sparse(X):
+        return onepass.sparse_product(X, A, turned=True).T
+    if fused_kernels(X) is not None and not by_rows:
+        return (X.mT @ A).mT
+    return A.mT @ X
+
+
+def product_transposed(X: Array, H: Array) -> Array:
+    """X Hᵀ, (…, m, k), for X (…, m, n), which may be sparse, and H (…, k, n)."""
+    if isinstance(X, Blocked):
+        return total(product_transposed, X, H)
+    if is_sparse(X):
+        return onepass.sparse_product(X, H.T)
+    return X @ H.mT
+
+
+def gram(W: Array) -> Array:
+    """Wᵀ W."""
+    return W.mT @ W
+
+
+def squared_norm(X: Array) -> Array:
+    """‖X‖_F² per run, in double precision; X may be sparse."""
+    if isinstance(X, Blocked):
+        return total(squared_norm, X)
+    if is_sparse(X):
+        return np.asarray(np.sum(np.square(X.data, dtype=np.float64)))
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        return onepass.dot(X, X)
+    return inner(X, X)
+
+
+def _entries(X: Array) -> Array:
+    """The sum of all entries, (1, 1)."""
+    return mean(X) * X.dtype.type(X.shape[0] * X.shape[1])
+
+
+def mean(X: Array) -> Array:
+    """The mean entry per run, (…, 1, 1); X may be sparse."""
+    if isinstance(X, Blocked):
+        return total(_entries, X) / X.dtype.type(X.shape[0] * X.shape[1])
+    if is_sparse(X):
+        entries = np.sum(X.data, dtype=np.float64)
+        return np.full((1, 1), entries / max(1, X.shape[0] * X.shape[1]), dtype=X.dtype)
+    xp = namespace(X)
+    average = xp.mean(xp.mean(X, axis=-1), axis=-1)
+    return average[..., None, None]

@@ -1,0 +1,256 @@
+"""Projected gradient steps through the layers, for factors that a link stands above.
+
+    F ← P(F − t ∇f(F))
+
+H_L takes one step size a sample, W_l one a run; both are remembered from sweep to sweep. Where φ is
+a quadratic polynomial and A_2 linear in the factor, f along the step is a quartic whose minimum is
+found exactly, and nothing is evaluated twice; otherwise steps are tried by Armijo's rule.
+
+Where nothing else moves, as in encoding, exact steps can be conjugate to the ones before,
+
+    F ← P(F + t E),    E = −g + β E_before,    β = max(0, ⟨g, g − g_before⟩/‖g_before‖²),
+
+with g the gradient where F may move, 0 where F is 0 and would fall (Polak and Ribière's β).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from deepnmf.arrays import (
+    Array,
+    column_dots,
+    fused_kernels,
+    inner,
+    is_blocked,
+    namespace,
+    positive,
+    scalars,
+)
+from deepnmf.arrays.blocks import totals
+from deepnmf.core.chain import Chain
+from deepnmf.core.quartic import minimise_quartic
+from deepnmf.penalties import Penalty
+from deepnmf.solvers.quadratic import nearest
+
+SIGMA = 0.01
+DOWNHILL = 0.01
+"""The least share of ‖g‖² that −⟨E, g⟩ must have."""
+TRIALS = 20
+STEP_RANGE = (1e-15, 1e15)
+
+
+class Heading(NamedTuple):
+    """Where a step went: the gradient g and the direction E."""
+
+    g: Array
+    E: Array
+
+
+class Stepped(NamedTuple):
+    """The pass after a step, the next step size, how far from done it found the factor, and where
+    it went, if the next step may be conjugate to it."""
+
+    chain: Chain
+    t: Array
+    mapping: Array
+    """‖(F − P(F − t∇f))/t‖²; of a conjugate step ‖g‖², its limit for short steps."""
+    heading: Heading | None
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The factor that moves: H_L (`codes`), or W_level."""
+
+    level: int
+    codes: bool
+    penalty: Penalty
+    unit_columns: bool = False
+    signed: bool = False
+    """Entries may be negative (Semi-NMF's weights)."""
+
+    def value(self, chain: Chain) -> Array:
+        """F."""
+        return chain.codes[-1] if self.codes else chain.weights[self.level - 1]
+
+    def gradient(self, chain: Chain) -> Array:
+        """∇f(F), penalty included."""
+        fit = chain.gradient_codes() if self.codes else chain.gradient_weights(self.level)
+        return fit + self.penalty.gradient(self.value(chain)) if self.penalty.active else fit
+
+    def response(self, chain: Chain, D: Array) -> Array:
+        """The change of A_level when F changes by D."""
+        if self.codes:
+            return chain.weights[-1] @ D
+        return D @ chain.codes[self.level - 1]
+
+    def moved(self, chain: Chain, F: Array) -> Chain:
+        """The pass with F in place."""
+        if self.codes:
+            return chain.replaced(self.level, chain.weights[-1] @ F, H=F)
+        return chain.replaced(self.level, F @ chain.codes[self.level - 1], weights=F)
+
+    def project(self, F: Array) -> Array:
+        """The nearest feasible factor."""
+        return F if self.signed else nearest(F, self.unit_columns)
+
+    def dots(self, U: Array, V: Array) -> Array:
+        """⟨u, v⟩ for every problem: a sample for H_L, a run for W_l."""
+        return column_dots(U, V) if self.codes else scalars(inner(U, V), U)
+
+    def first_step(self, F: Array, gradient: Array) -> Array:
+        """A step size to begin with, for a step of a tenth of the problem's own size."""
+        xp = namespace(F)
+        size, slope = self.dots(F, F), self.dots(gradient, gradient)
+        size = xp.where(size > 0, size, xp.ones_like(size))
+        t = 0.1 * xp.sqrt(size / xp.where(slope > 0, slope, xp.ones_like(slope)))
+        return xp.clip(t, *STEP_RANGE)
+
+
+def step(
+    chain: Chain,
+    variable: Variable,
+    t: Array | None,
+    running: Array | None = None,
+    before: Heading | None = None,
+) -> Stepped:
+    """One step of every problem (of those in `running`, 1 or 0); none raises f.
+
+    Conjugate to the steps before where `before` says where the last of them went.
+    """
+    F, gradient = variable.value(chain), variable.gradient(chain)
+    t = variable.first_step(F, gradient) if t is None else t
+    if before is None:
+        heading = Heading(gradient, -gradient)
+        D = variable.project(F - t * gradient) - F
+        mapping = variable.dots(D, D) / (t * t)
+    else:
+        heading, mapping = _conjugate(variable, F, gradient, before)
+        D = variable.project(F + t * heading.E) - F
+    if running is not None:
+        D = D * running
+    B = variable.response(chain, D)
+    expansion = chain.link.expansion(chain.A[0], B) if variable.level == 2 else None
+    if expansion is not None:
+        moved, following = _exact(chain, variable, F, D, B, expansion, t)
+    else:
+        moved, following = _armijo(chain, variable, F, gradient, t, running)
+    # A factor that has nowhere to go says nothing about step sizes.
+    xp = namespace(F)
+    following = xp.clip(xp.where(mapping > 0, following, t), *STEP_RANGE)
+    return Stepped(moved, following, mapping, None if expansion is None else heading)
+
+
+def _conjugate(
+    variable: Variable, F: Array, gradient: Array, before: Heading
+) -> tuple[Heading, Array]:
+    """g and E of the next step, and ‖g‖². Where E is hardly downhill, −g takes its place."""
+    xp, dots = namespace(F), variable.dots
+    free = xp.astype((F > 0) | (gradient < 0), F.dtype)
+    g = gradient * free
+    size, last = dots(g, g), dots(before.g, before.g)
+    beta = positive(size - dots(g, before.g)) / xp.where(last > 0, last, xp.ones_like(last))
+    E = beta * before.E * free - g
+    return Heading(g, xp.where(dots(E, g) < -DOWNHILL * size, E, -g)), size
+
+
+def _exact(
+    chain: Chain,
+    variable: Variable,
+    F: Array,
+    D: Array,
+    B: Array,
+    expansion: tuple[Array, Array],
+    t: Array,
+) -> tuple[Chain, Array]:
+    """The lowest point of f along F + sD, 0 ≤ s ≤ 1.
+
+    Not beyond 1, though more may be feasible: how much more would hang on the rounding of entries
+    that have just reached 0. Longer steps come from t.
+    """
+    xp = namespace(F)
+    dots = variable.dots
+    U1, U2 = expansion
+    MU1, MU2 = chain.M @ U1, chain.M @ U2
+    c1, c2, c3, c4 = _coefficients(variable, chain.G, U1, U2, MU1, MU2)
+    if variable.penalty.active:
+        c1 = c1 + dots(D, variable.penalty.gradient(F))
+        c2 = c2 + dots(D, variable.penalty.gradient(D)) / 2
+    s = minimise_quartic((c1, c2, c3, c4), xp.ones_like(c1))
+    fused = fused_kernels(chain.G)
+    if fused is not None and F.dtype == xp.float32:
+        A, G = fused.along(chain.A[0], B, chain.G, MU1, MU2, s)
+    else:
+        A, G = positive(chain.A[0] + s * B), chain.G + s * MU1 + s * s * MU2
+    F = positive(F + s * D)
+    moved = Chain(
+        chain.link,
+        chain.weights
+        if variable.codes
+        else (*chain.weights[: variable.level - 1], F, *chain.weights[variable.level :]),
+        chain.M,
+        chain.P,
+        (A, *chain.A[1:]),
+        (chain.link.decode(A), *chain.codes[1:-1], F)
+        if variable.codes
+        else (chain.link.decode(A), *chain.codes[1:]),
+        G,
+    )
+    # Towards the step that would have been taken whole; a step not taken was too long.
+    factor = xp.where(s > 0, xp.clip(2 * s, 0.25, None), 0.25 * xp.ones_like(s))
+    return moved, t * factor
+
+
+def _coefficients(
+    variable: Variable, G: Array, U1: Array, U2: Array, MU1: Array, MU2: Array
+) -> tuple[Array, Array, Array, Array]:
+    """c_1 … c_4 of the fit along the step, for every problem."""
+    fused = fused_kernels(G)
+    if fused is not None and G.dtype == namespace(G).float32:
+        sums = fused.column_sums(G, U1, U2, MU1, MU2)
+        if not variable.codes:
+            xp = namespace(G)
+            sums = xp.astype(xp.sum(sums, axis=-1, keepdims=True, dtype=xp.float64), G.dtype)
+        c1, c2, c3, c4 = (sums[..., [index], :] for index in range(4))
+        return c1, c2, c3, c4
+    pairs = ((G, U1), (G, U2), (U1, MU1), (U1, MU2), (U2, MU2))
+    if is_blocked(G) and not variable.codes:  # all in one pass
+        found = totals([(inner, pair, {}) for pair in pairs])
+        GU1, GU2, first, mixed, second = (scalars(value, G) for value in found)
+    else:
+        GU1, GU2, first, mixed, second = (variable.dots(*pair) for pair in pairs)
+    return GU1, GU2 + first / 2, mixed, second / 2
+
+
+def _armijo(
+    chain: Chain,
+    variable: Variable,
+    F: Array,
+    gradient: Array,
+    t: Array,
+    running: Array | None,
+) -> tuple[Chain, Array]:
+    """The first of t, t/2, t/4, … that lowers f by σ⟨∇f, step⟩; its pass is the next one's."""
+    xp = namespace(F)
+    best, size = chain, t
+    waiting = xp.ones_like(t) > 0 if running is None else running > 0
+    first = None
+    for trial in range(TRIALS):
+        F_trial = variable.project(F - size * gradient)
+        passed = variable.moved(chain, F_trial)
+        D = F_trial - F
+        change = variable.dots((chain.G + passed.G) / 2, passed.codes[0] - chain.codes[0])
+        if variable.penalty.active:
+            change = change + variable.dots(D, variable.penalty.gradient((F + F_trial) / 2))
+        enough = change <= SIGMA * variable.dots(gradient, D)
+        take = waiting & enough & (change <= 0)
+        best = passed.merged(take, best)
+        if trial == 0:
+            first = take
+        waiting = waiting & ~take
+        if not bool(xp.any(waiting)):
+            break
+        size = xp.where(waiting, size / 2, size)
+    # A step that passed at once may be longer next time.
+    return best, xp.where(first, 2 * size, size)

@@ -1,0 +1,1 @@
+"""What a code, a class or a sample is made of."""

@@ -1,0 +1,1 @@
+"""The estimators: `DeepNMF`, its presets, and the compared methods."""

@@ -1,0 +1,219 @@
+"""Deep Semi-NMF (Trigeorgis, Bousmalis, Zafeiriou and Schuller 2014)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deepnmf.arrays import (
+    Array,
+    epsilon,
+    gram,
+    inner,
+    to_double,
+    transposed_product,
+)
+from deepnmf.core.chain import Chain
+from deepnmf.core.line_search import Variable, step
+from deepnmf.core.linear import product
+from deepnmf.core.nonlinear import STEPS
+from deepnmf.core.passes import Sums
+from deepnmf.core.training import Trained, decode, descend, encode_through
+from deepnmf.core.watch import Watch
+from deepnmf.links import Link, Root
+from deepnmf.models.baselines.base import Callback, Layered, State, layer_start
+from deepnmf.models.baselines.semi import (
+    Signed,
+    better,
+    first_codes_of,
+    in_span,
+    least_squares_weights,
+    lifted,
+    precise_sums,
+    semi_step,
+    solved,
+)
+from deepnmf.models.settings import LINKS, part, whole
+from deepnmf.penalties import Zero
+from deepnmf.solvers.stopping import per_run
+from deepnmf.starts import Generators
+
+
+class DeepSemiNMF(Layered):
+    """X ≈ W_1 φ(W_2 … φ(W_L H_L)) with H_L ≥ 0 and W_l of any sign.
+
+    Layer by layer by `SemiNMF`, the input of layer l being g(H_{l−1}); then, sweep after sweep, all
+    layers together. Linear: W_l = Ψ_{l−1}⁺ X H̃_l⁺, bottom up, then the update of `SemiNMF` for H_L
+    with Ψ_L. Through a link: W_1 by least squares, W_2 … W_L and H_L by gradient steps. No sweep
+    raises ½‖X − X̂‖².
+
+    Parameters
+    ----------
+    layer_sizes : tuple of int
+    link : "identity", "tanh", "sigmoid", "softplus" or Link
+    start, fill : the codes that each layer starts from, as in `SemiNMF`
+    pretrain_iter : int, default=500
+        Sweeps per layer before all are fitted together.
+    max_iter, tol, callback, random_state : as in `DeepNMF`
+
+    References
+    ----------
+    G. Trigeorgis et al., A deep Semi-NMF model for learning hidden representations,
+    ICML 2014.
+    """
+
+    signed = True
+    stacks = True
+
+    def __init__(
+        self,
+        layer_sizes: Any = (64, 16),
+        *,
+        link: str | Link = "identity",
+        start: Any = "nnsvd",
+        fill: Any = "random",
+        pretrain_iter: int = 500,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        callback: Callback | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.layer_sizes = layer_sizes
+        self.link = link
+        self.start = start
+        self.fill = fill
+        self.pretrain_iter = pretrain_iter
+        self.max_iter = max_iter
+        self.tol = tol
+        self.callback = callback
+        self.random_state = random_state
+
+    def _sizes(self) -> tuple[int, ...]:
+        layer_start(self.start, self.fill)
+        whole("pretrain_iter", self.pretrain_iter, least=0)
+        if isinstance(self._link(), Root):
+            raise ValueError(
+                'link: "root" is for nonnegative weights; with weights of any sign use "identity", '
+                '"tanh", "sigmoid" or "softplus".'
+            )
+        return super()._sizes()
+
+    def _link(self) -> Link:
+        return part("link", self.link, LINKS, Link)
+
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+        link, H = self._link(), X
+        Q, R = in_span(X)
+        weights: list[Array] = []
+        for layer, size in enumerate(self._sizes(), 1):
+            data = H
+            if layer > 1:
+                scale = link.scale(H)
+                weights[-1] = weights[-1] * scale
+                data = link.project(H / scale)
+            codes = first_codes_of(data, size, generators, self.start, self.fill)
+            problem = Signed(R if layer == 1 else data)
+            state, _, _ = descend(
+                problem, problem.begin(codes), self.tol, self.pretrain_iter, watch,
+                stage_name="pretrain", layer=layer,
+            )  # fmt: skip
+            weights.append(state.weights[0])
+            H = state.H
+        straight = link.linear or len(weights) == 1
+        whole_problem = SignedLayers(R) if straight else SignedThrough(R, link)
+        return lifted(self._descend(whole_problem, whole_problem.begin(weights, H), watch), Q)
+
+    def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
+        return encode_through(X, weights, self._link(), (Zero(),) * len(weights))
+
+    def _decode(self, weights: Sequence[Array], H: Array) -> Array:
+        return decode(weights, self._link(), H)
+
+
+@dataclass(frozen=True)
+class SignedLayers(Signed):
+    """½‖X − W_1 … W_L H_L‖² over W_l of any sign and H_L ≥ 0."""
+
+    def begin(self, weights: Sequence[Array], H: Array) -> State:  # type: ignore[override]
+        """The factors that pre-training left."""
+        return State(tuple(weights), H, inner(H, 0 * H), precise_sums(self.X, H))
+
+    def sweep(self, state: State) -> State:
+        """W_1 … W_L, each the best with the others as they are, then the codes.
+
+        With B_l = W_{l+1} … W_L: H̃_lH̃_lᵀ = B_l S B_lᵀ and X H̃_lᵀ = Q B_lᵀ, from the sums of H_L.
+        """
+        assert state.sums is not None
+        weights = list(state.weights)
+        sums = [state.sums]
+        for W in reversed(weights[1:]):
+            S, Q = sums[0]
+            double = to_double(W)
+            sums.insert(0, Sums(double @ S @ double.mT, Q @ W.mT))
+        basis = None
+        for layer, found in enumerate(sums):
+            W = weights[layer]
+            if basis is None:
+                best = least_squares_weights(found, W)
+            else:  # Ψ⁺ X H̃⁺
+                target = basis.mT @ least_squares_weights(found, basis @ W)
+                best = solved(gram(basis), target.mT, W.mT, epsilon(W)).mT
+            weights[layer] = better(best, W, found, basis)
+            basis = weights[layer] if basis is None else basis @ weights[layer]
+        H, residual = semi_step(state.H, transposed_product(basis, self.X), gram(basis))
+        return State(tuple(weights), H, residual, precise_sums(self.X, H))
+
+    def basis(self, state: State) -> Array:
+        """Ψ_L."""
+        return product(state.weights)
+
+
+@dataclass(frozen=True)
+class SignedThrough(Signed):
+    """½‖X − W_1 φ(W_2 … φ(W_L H_L))‖² over W_l of any sign and H_L ≥ 0."""
+
+    link: Link
+
+    def begin(self, weights: Sequence[Array], H: Array) -> State:  # type: ignore[override]
+        """The factors that pre-training left, with the best W_1 for them."""
+        memories = (None,) * len(weights)
+        return self._with_first(State(tuple(weights), H, inner(H, 0 * H), None, memories), None)
+
+    def sweep(self, state: State) -> State:
+        """H_L, then W_L … W_2 by gradient steps, then W_1 by least squares."""
+        weights, memories = state.weights, list(state.memories)
+        chain = self._chain(state)
+        residual = inner(state.H, 0 * state.H)
+        depth = len(weights)
+        for level in (depth, *range(depth, 1, -1)):
+            codes = level == depth and chain.codes[-1] is state.H
+            variable = Variable(level, codes=codes, penalty=Zero(), signed=not codes)
+            place = 0 if codes else level - 1
+            for turn in range(STEPS):
+                chain, memories[place], mapping, _ = step(chain, variable, memories[place])
+                if turn == 0 and codes:
+                    residual = residual + per_run(mapping) * inner(state.H, state.H)
+        moved = replace(
+            state,
+            weights=chain.weights,
+            H=chain.codes[-1],
+            residual=residual,
+            memories=tuple(memories),
+        )
+        return self._with_first(moved, chain.codes[0])
+
+    def _chain(self, state: State) -> Chain:
+        W = state.weights[0]
+        P = transposed_product(W, self.X)
+        return Chain.forward(self.link, state.weights, state.H, gram(W), P)
+
+    def _with_first(self, state: State, first: Array | None) -> State:
+        """W_1 = X H̃_1⁺, and the sums for H̃_1."""
+        first = self._chain(state).codes[0] if first is None else first
+        sums = precise_sums(self.X, first)
+        before = state.weights[0]
+        best = least_squares_weights(sums, before, caution=before.shape[-1])
+        W = better(best, before, sums)
+        weights = (W, *state.weights[1:])
+        return replace(state, weights=weights, sums=sums)

@@ -1,0 +1,141 @@
+"""Multiplicative up-propagation (Ahn, Choi and Oh 2004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deepnmf.arrays import Array, gram, inner, transposed_product
+from deepnmf.core.chain import Chain
+from deepnmf.core.passes import add_up
+from deepnmf.core.revival import count_dead
+from deepnmf.core.training import Trained, decode, encode_through
+from deepnmf.core.watch import Watch
+from deepnmf.links import Link
+from deepnmf.models.baselines.base import Callback, Layered, LeastSquares, State, multiply
+from deepnmf.models.settings import LINKS, part
+from deepnmf.penalties import Zero
+from deepnmf.starts import Generators, Random
+
+
+class UpPropagationNMF(Layered):
+    """X ≈ W_1 φ(W_2 … φ(W_L H_L)), all factors ≥ 0 and updated together, from a random start.
+
+    With φ rising, ∂f/∂F is the difference of two nonnegative parts, one of X, one of X̂: the errors
+
+        N_1 = W_1ᵀX,  M_1 = W_1ᵀX̂,    N_l = W_lᵀ(N_{l−1} ∘ φ′(A_l)),  M_l alike,
+
+    propagated up, give
+
+        W_l ← W_l ∘ (N_{l−1} ∘ φ′(A_l))H̃_lᵀ / (M_{l−1} ∘ φ′(A_l))H̃_lᵀ,    H_L ← H_L ∘ N_L / M_L.
+
+    The objective of linear models never rises. Through a link the authors guarantee nothing: a
+    sweep that would raise it is not taken, and the fit has come to its end.
+
+    Parameters
+    ----------
+    layer_sizes : tuple of int
+    link : "identity", "root", "tanh", "sigmoid", "softplus" or Link
+    max_iter, tol, callback, random_state : as in `DeepNMF`
+
+    References
+    ----------
+    J.-H. Ahn, S. Choi, J.-H. Oh, A multiplicative up-propagation algorithm, ICML 2004.
+    """
+
+    def __init__(
+        self,
+        layer_sizes: Any = (64, 16),
+        *,
+        link: str | Link = "identity",
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+        callback: Callback | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.layer_sizes = layer_sizes
+        self.link = link
+        self.max_iter = max_iter
+        self.tol = tol
+        self.callback = callback
+        self.random_state = random_state
+
+    def _sizes(self) -> tuple[int, ...]:
+        self._link()
+        return super()._sizes()
+
+    def _link(self) -> Link:
+        return part("link", self.link, LINKS, Link)
+
+    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+        link, data, H = self._link(), X, X
+        weights: list[Array] = []
+        # Random factors, each layer at the scale of what it is to reproduce.
+        for layer, size in enumerate(self._sizes()):
+            if layer:
+                R = link.scale(H)
+                weights[-1] = weights[-1] * R
+                data = link.project(H / R)
+            W, H = Random().factors(data, size, generators)
+            weights.append(W)
+        problem = UpPropagation(X, link)
+        return self._descend(problem, problem.begin(weights, H), watch)
+
+    def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
+        return encode_through(X, weights, self._link(), (Zero(),) * len(weights))
+
+    def _decode(self, weights: Sequence[Array], H: Array) -> Array:
+        return decode(weights, self._link(), H)
+
+
+@dataclass(frozen=True)
+class UpPropagation(LeastSquares):
+    """½‖X − X̂‖², every factor by a multiplicative update."""
+
+    link: Link
+
+    def begin(self, weights: Sequence[Array], H: Array) -> State:
+        """The factors that training starts from."""
+        return State(tuple(weights), H, inner(H, 0 * H))
+
+    def sweep(self, state: State) -> State:
+        """H_L, then W_L … W_1; through a link only if that does not raise the objective."""
+        moved = self._moved(state)
+        if self.link.linear or state.sums is None:
+            return moved
+        rose = self.objective(moved)[0] > self.objective(state)[0]
+        return replace(state, residual=moved.residual) if bool(rose) else moved
+
+    def _moved(self, state: State) -> State:
+        depth, residual = len(state.weights), 0 * state.residual
+        W = state.weights[0]
+        P = transposed_product(W, self.X)
+        chain = Chain.forward(self.link, state.weights, state.H, gram(W), P)
+        asked, given = self._errors(chain, depth)
+        if depth > 1:
+            asked, given = (chain.weights[-1].mT @ error for error in (asked, given))
+        H, found = multiply(state.H, asked, given)
+        residual = residual + found
+        chain = chain.replaced(depth, chain.weights[-1] @ H, H=H)
+        for level in range(depth, 1, -1):
+            asked, given = self._errors(chain, level)
+            below = chain.codes[level - 1]
+            W, found = multiply(chain.weights[level - 1], asked @ below.mT, given @ below.mT)
+            residual = residual + found
+            chain = chain.replaced(level, W @ below, weights=W)
+        sums = add_up(self.X, chain.codes[0])
+        W, found = multiply(chain.weights[0], sums.Q, chain.weights[0] @ sums.S)
+        return State((W, *chain.weights[1:]), H, residual + found, sums)
+
+    def dead(self, state: State) -> Array:
+        """Units of all layers that reach nothing, or that nothing reaches."""
+        return count_dead(self.link, state.weights, state.used)
+
+    @staticmethod
+    def _errors(chain: Chain, level: int) -> tuple[Array, Array]:
+        """N_{level−1} ∘ φ′(A_level) and M_{level−1} ∘ φ′(A_level); at level 1 N_1 and M_1."""
+        asked, given = chain.P, chain.P + chain.G
+        if level == 1:
+            return asked, given
+        return chain.error(level, asked), chain.error(level, given)

@@ -1,0 +1,206 @@
+"""From what a user wrote to a plan: names become objects here, and nowhere else.
+
+Whatever cannot work is refused here, before the first iteration, with what to do instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from deepnmf.arrays import Array
+from deepnmf.core.training import Plan
+from deepnmf.files.checkpoint import checkpoint_of
+from deepnmf.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
+from deepnmf.penalties import Penalty, TopLayer, Zero
+from deepnmf.samples.budget import memory
+from deepnmf.samples.checks import is_tensor
+from deepnmf.solvers import Auto, Coordinate, Nesterov, ProjectedGradient, Solver
+from deepnmf.starts import Given, Nnsvd, Random, Start
+
+if TYPE_CHECKING:
+    from deepnmf.models.deep import DeepNMF
+
+LINKS: dict[str, Callable[[], Link]] = {
+    "identity": Identity,
+    "root": Root,
+    "tanh": Tanh,
+    "sigmoid": Sigmoid,
+    "softplus": Softplus,
+}
+SOLVERS: dict[str, Callable[[], Solver]] = {
+    "auto": Auto,
+    "nesterov": Nesterov,
+    "coordinate": Coordinate,
+    "projected_gradient": ProjectedGradient,
+}
+SCALINGS = ("paper", "fixed")
+STARTS = ("nnsvd", "random")
+DEVICES = ("cpu", "cuda", "auto")
+
+T = TypeVar("T")
+
+
+def plan_of(model: DeepNMF) -> Plan:
+    """The plan that a model's parameters describe."""
+    sizes = layer_sizes(model.layer_sizes)
+    penalties_W = penalties("penalty_W", model.penalty_W, len(sizes))
+    penalties_H = penalties("penalty_H", model.penalty_H, len(sizes))
+    one_of("scaling", model.scaling, SCALINGS)
+    if model.device is not None:
+        one_of("device", model.device, DEVICES)
+    memory(model.max_memory)
+    checkpoint_of(model.checkpoint)
+    if model.callback is not None and not callable(model.callback):
+        raise ValueError(
+            f"callback must be a function of one record (a dict), got {model.callback!r}."
+        )
+    fixed = model.scaling == "fixed"
+    if fixed:
+        _check_fixable(penalties_W, penalties_H[-1])
+    return Plan(
+        sizes=sizes,
+        penalties_W=penalties_W,
+        penalties_H=penalties_H,
+        link=part("link", model.link, LINKS, Link),
+        fixed_scale=fixed,
+        start=start_of(model.start, model.fill),
+        solver=part("solver", model.solver, SOLVERS, Solver),
+        max_iter=whole("max_iter", model.max_iter, least=0),
+        pretrain_iter=whole("pretrain_iter", model.pretrain_iter, least=0),
+        tol=number("tol", model.tol),
+    )
+
+
+def layer_sizes(sizes: Any) -> tuple[int, ...]:
+    """(k_1, …, k_L); a bare number is a single layer."""
+    entries = list(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else [sizes]
+    if not entries:
+        raise ValueError("layer_sizes is empty: give one size per layer, such as (64, 16).")
+    return tuple(whole("layer_sizes", size, least=1) for size in entries)
+
+
+def penalties(name: str, given: Any, layers: int) -> tuple[Penalty, ...]:
+    """One penalty per layer from None, a penalty, `TopLayer`, or a sequence with one a layer."""
+    if isinstance(given, TopLayer):
+        return (*(Zero(),) * (layers - 1), _penalty(name, given.penalty))
+    if given is None or isinstance(given, Penalty):
+        return (_penalty(name, given),) * layers
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ValueError(
+            f"{name} must be None, a Penalty such as SquaredL1(1e-3), or one of these per layer, "
+            f"got {given!r}."
+        )
+    entries = tuple(_penalty(name, entry) for entry in given)
+    if len(entries) != layers:
+        raise ValueError(
+            f"{name} has {len(entries)} entries for {layers} layers: give one per layer, or a "
+            "single one for all."
+        )
+    return entries
+
+
+def _penalty(name: str, given: Any) -> Penalty:
+    if given is None:
+        return Zero()
+    if not isinstance(given, Penalty):
+        raise ValueError(
+            f"{name}: {given!r} is not a Penalty. Write SquaredL1({given!r}) or Ridge({given!r}), "
+            "from deepnmf.penalties, or use a preset such as sdnmf_l(mu=…)."
+        )
+    return given
+
+
+def _check_fixable(penalties_W: tuple[Penalty, ...], penalty_H: Penalty) -> None:
+    below = any(penalty.active for penalty in penalties_W[:-1])
+    if below and not penalties_W[-1].active and not penalty_H.active:
+        raise ValueError(
+            'scaling="fixed": a layer below the last has a penalty on W, but neither the last W '
+            "nor the codes have one, so the scale can escape to the codes. Penalise the last "
+            'layer as well, or use scaling="paper".'
+        )
+
+
+def start_of(start: Any, fill: Any) -> Start | Given:
+    """The start, with the fill that "nnsvd" uses."""
+    if isinstance(start, Start | Given):
+        return start
+    one_of("start", start, STARTS, "a Start or a Given")
+    return Random() if start == "random" else Nnsvd(fill)
+
+
+def check_given(plan: Plan, X: Array) -> None:
+    """A given start must fit the sizes and the data (m, n)."""
+    if not isinstance(plan.start, Given):
+        return
+    given = [W if is_tensor(W) else np.asarray(W) for W in plan.start.weights]
+    widths = (X.shape[-2], *plan.sizes)
+    expected = list(itertools.pairwise(widths))
+    found = [tuple(W.shape) for W in given]
+    if found != expected:
+        raise ValueError(f"start: weights of shapes {found} given, {expected} needed.")
+    codes = plan.start.codes
+    codes = codes if codes is None or is_tensor(codes) else np.asarray(codes)
+    if codes is not None and tuple(codes.shape) != (X.shape[-1], plan.sizes[-1]):
+        raise ValueError(
+            f"start: codes of shape {tuple(codes.shape)} given, {(X.shape[-1], plan.sizes[-1])} "
+            "needed: (n_samples, k_L)."
+        )
+    for name, array in [
+        *((f"W_{layer}", W) for layer, W in enumerate(given, 1)),
+        *([] if codes is None else [("codes", codes)]),
+    ]:
+        if not bool(((array >= 0) & (array < float("inf"))).all()):
+            raise ValueError(f"start: {name} has entries that are negative, NaN or infinite.")
+
+
+def part(name: str, given: Any, table: Mapping[str, Callable[[], T]], kind: type[T]) -> T:
+    """An object of that kind, or the one that a name stands for."""
+    if isinstance(given, kind):
+        return given
+    one_of(name, given, table, f"a {kind.__name__}")
+    return table[given]()
+
+
+def one_of(name: str, given: Any, choices: Iterable[str], other: str | None = None) -> str:
+    """`given` if it is one of the choices; the error lists them."""
+    choices = list(choices)
+    if isinstance(given, str) and given in choices:
+        return given
+    listed = ", ".join(repr(choice) for choice in choices)
+    near = difflib.get_close_matches(given, choices, 1) if isinstance(given, str) else []
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    tail = f", or {other}" if other else ""
+    raise ValueError(f"{name} must be one of {listed}{tail}, got {given!r}.{hint}")
+
+
+def whole(name: str, given: Any, least: int) -> int:
+    """A whole number, at least `least`."""
+    try:
+        if isinstance(given, bool):
+            raise TypeError
+        value = operator.index(given)
+    except TypeError:
+        raise ValueError(f"{name}: {given!r} is not a whole number.") from None
+    if value < least:
+        raise ValueError(f"{name}: {value} is too small, it must be at least {least}.")
+    return value
+
+
+def number(name: str, given: Any) -> float:
+    """A finite number ≥ 0."""
+    try:
+        if isinstance(given, bool | str):
+            raise TypeError
+        value = float(given)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {given!r} is not a number.") from None
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name}: {given!r} must be a finite number ≥ 0.")
+    return value

@@ -1,0 +1,1 @@
+"""What X can be: arrays, sparse matrices, tensors, files, lists of blocks, Dask arrays."""

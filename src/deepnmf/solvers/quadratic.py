@@ -1,0 +1,129 @@
+"""The objective as a function of one factor.
+
+Every factor of a linear model sees the same function, a quadratic with at most two Gram matrices:
+
+    q(F) = ½⟨F, A F B⟩ − ⟨C, F⟩ + R(F),    F ≥ 0
+
+    codes H_l:         A = Ψ_lᵀΨ_l,            B = I,              C = Ψ_lᵀ X
+    weights W_l:       A = Ψ_{l-1}ᵀΨ_{l-1},    B = H̃_l H̃_lᵀ,      C = Ψ_{l-1}ᵀ X H̃_lᵀ
+
+(A = I for W_1.) Which part of F may be treated on its own is part of the problem: the code of a
+sample depends on that sample alone, so restarts, step sizes and stopping are decided by column
+there, and by run for the weights. `dots` and the shapes it returns carry this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from deepnmf.arrays import (
+    Array,
+    at_least,
+    column_dots,
+    in_order,
+    inner,
+    namespace,
+    positive,
+    scalars,
+    spectral_bound,
+)
+from deepnmf.penalties import Penalty, Zero
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """q(F) = ½⟨F, A F B⟩ − ⟨C, F⟩ + R(F) over F ≥ 0.
+
+    `unit_columns` adds the constraint ‖f_j‖ ≤ 1 (weights without a penalty of their own, under
+    scaling="fixed"). `by_column` says that the columns of F are problems of their own.
+    """
+
+    C: Array
+    A: Array | None = None
+    B: Array | None = None
+    penalty: Penalty = Zero()
+    by_column: bool = False
+    unit_columns: bool = False
+
+    def run(self, index: tuple[int, ...]) -> Quadratic:
+        """The problem of one run of the stack."""
+        return replace(
+            self,
+            C=self.C[index],
+            A=None if self.A is None else self.A[index],
+            B=None if self.B is None else self.B[index],
+            penalty=self.penalty.run(index),
+        )
+
+    def in_order(self) -> Quadratic:
+        """The problem with C row by row in memory, as products with F in that order are."""
+        C = in_order(self.C)
+        return self if C is self.C else replace(self, C=C)
+
+    def gradient(self, F: Array) -> Array:
+        """∇q(F) = A F B − C + K F."""
+        product = F if self.A is None else self.A @ F
+        if self.B is not None:
+            product = product @ self.B
+        gradient = product - self.C
+        if self.penalty.active:
+            gradient += self.penalty.gradient(F)
+        return gradient
+
+    def value(self, F: Array) -> Array:
+        """q(F) per run, in double precision."""
+        product = F if self.A is None else self.A @ F
+        if self.B is not None:
+            product = product @ self.B
+        return inner(F, product) / 2 - inner(F, self.C) + self.penalty.value(F)
+
+    @cached_property
+    def lipschitz(self) -> Array:
+        """LC ≥ ‖A‖₂ ‖B‖₂ + ‖K‖₂, (…, 1, 1), found once per subproblem."""
+        constant = self.penalty.lipschitz(self.C.shape[-2])
+        data: Array | float = 1.0
+        if self.A is not None:
+            data = data * spectral_bound(self.A)
+        if self.B is not None:
+            data = data * spectral_bound(self.B)
+        xp = namespace(self.C)
+        if isinstance(data, float):
+            data = xp.ones_like(self.C[..., :1, :1])
+        tiny = float(xp.finfo(self.C.dtype).tiny) ** 0.5
+        return at_least(data + constant, tiny)
+
+    def project(self, F: Array) -> Array:
+        """The nearest feasible point."""
+        return nearest(F, self.unit_columns)
+
+    def dots(self, U: Array, V: Array) -> Array:
+        """⟨u, v⟩ for every problem: (…, 1, n) by column, else (…, 1, 1)."""
+        return column_dots(U, V) if self.by_column else scalars(inner(U, V), U)
+
+    def change(self, F: Array, gradient: Array, F_new: Array, gradient_new: Array) -> Array:
+        """q(F_new) − q(F) for every problem, without the cancellation of subtracting values.
+
+        For a quadratic it is exactly ⟨½(∇q(F) + ∇q(F_new)), F_new − F⟩.
+        """
+        return self.dots((gradient + gradient_new) / 2, F_new - F)
+
+
+def nearest(F: Array, unit_columns: bool) -> Array:
+    """The nearest factor ≥ 0, with columns in the unit ball where asked."""
+    F = positive(F)
+    if unit_columns:
+        F = F / at_least(namespace(F).sqrt(column_dots(F, F)), 1)
+    return F
+
+
+def codes_problem(gram: Array, C: Array, penalty: Penalty) -> Quadratic:
+    """H as a variable: ½‖X − ΨH‖² + R(H), from ΨᵀΨ and ΨᵀX; one problem a sample."""
+    return Quadratic(C=C, A=gram, penalty=penalty, by_column=True)
+
+
+def weights_problem(
+    left: Array | None, right: Array, C: Array, penalty: Penalty, unit_columns: bool = False
+) -> Quadratic:
+    """W as a variable: ½‖X − Ψ W H̃‖² + R(W), from ΨᵀΨ (None: Ψ = I), H̃H̃ᵀ and ΨᵀXH̃ᵀ."""
+    return Quadratic(C=C, A=left, B=right, penalty=penalty, unit_columns=unit_columns)
