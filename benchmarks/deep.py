@@ -32,7 +32,8 @@ from deepnmf.core.training import Plan, Trained, train
 from deepnmf.core.watch import Record
 from deepnmf.data import load_pie
 from deepnmf.data.dataset import DataError
-from deepnmf.models.settings import SOLVERS, plan_of
+from deepnmf.models.settings import plan_of
+from deepnmf.solvers import SOLVERS
 from deepnmf.version import __version__
 
 REFERENCE, FAST = "nesterov", "coordinate"

@@ -25,8 +25,8 @@ def bind(solver: str, problem: Problem, _: int) -> Bound:
     from deepnmf import DeepNMF
     from deepnmf.core.training import Trained, train
     from deepnmf.core.watch import Record
-    from deepnmf.models.settings import SOLVERS as KNOWN
     from deepnmf.models.settings import plan_of
+    from deepnmf.solvers import SOLVERS as KNOWN
     from deepnmf.starts import Given
 
     if solver not in KNOWN:

@@ -5,9 +5,9 @@ a layer pass before the next layer sees them, and φ = g⁻¹, which decoding ap
 
     X ≈ W_1 φ(W_2 φ(… φ(W_L H_L))).
 
-A link of your own is one dataclass with `project` (g), `decode` (φ) and `slope` (φ′), and its
-`domain`. What g gets is clipped to the domain first: below it g would be negative, at its upper end
-infinite.
+Your own link is one dataclass with `project` (g), `decode` (φ), `slope` (φ′) and its `domain`. The
+input of g is clipped to the domain first: below it g would be negative, at its upper end infinite.
+To give a link a name, add it to `LINKS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from deepnmf.arrays import Array, at_least, fused_kernels, namespace
+from deepnmf.arrays import Array, at_least, doubled_product, namespace, square_expansion
 
 
 class Link(ABC):
@@ -29,10 +29,12 @@ class Link(ABC):
     domain: ClassVar[tuple[float, float]] = (0.0, math.inf)
     """Where g is finite and ≥ 0."""
     rescales: ClassVar[bool] = False
-    """Whether codes are divided by R before g, to bring them into a domain that does not reach
-    from 0 to ∞; the weights below take R over. R is the largest code, and at least 1 for a domain
-    that begins at 0. (Where it begins above 0, small codes must be scaled up as well: they would
-    all be clipped to the lower edge, and the layer above would have nothing to learn.)"""
+    """Whether codes are divided by R before g, to bring them into a bounded domain. The weights
+    below are multiplied by R in turn. R is the largest code, and at least 1 if the domain begins
+    at 0. (If it begins above 0, small codes are scaled up as well. Otherwise all of them would be
+    clipped to the lower edge, and the layer above would have nothing to learn.)"""
+    signed: ClassVar[bool] = False
+    """Whether φ is defined and increasing for negative arguments too, as `DeepSemiNMF` needs."""
     degree: ClassVar[float | None] = None
     """p where φ(c a) = cᵖ φ(a) for all c > 0, None where there is no such p."""
 
@@ -50,7 +52,7 @@ class Link(ABC):
 
     @property
     def at_zero(self) -> float:
-        """φ(0); asked of the CPU, so that a card need not be waited for."""
+        """φ(0), computed on the CPU so that nothing waits for a card."""
         return float(self.decode(np.zeros(1))[0])
 
     def pull(self, G: Array, A: Array) -> Array:
@@ -58,8 +60,8 @@ class Link(ABC):
         return G * self.slope(A)
 
     def expansion(self, A: Array, B: Array) -> tuple[Array, Array] | None:
-        """U_1, U_2 with φ(A + tB) = φ(A) + t U_1 + t² U_2 exactly, or None: only a polynomial of
-        degree 2 has them, and with them an exact line search."""
+        """U_1, U_2 with φ(A + tB) = φ(A) + t U_1 + t² U_2 exactly, which allow an exact line
+        search. None unless φ is a polynomial of degree 2."""
         del A, B
         return None
 
@@ -84,6 +86,7 @@ class Identity(Link):
     """g(x) = φ(x) = x: the linear models."""
 
     linear = True
+    signed = True
     degree = 1.0
 
     def project(self, H: Array) -> Array:
@@ -101,7 +104,7 @@ class Root(Link):
     """g(x) = √x, φ(x) = x² on [0, ∞): the link of Square_1 and Square_2.
 
     At the edge φ′(0) = 0: a unit whose input is 0 for every sample has no gradient. Training
-    counts such dead units and revives those that would lower the objective.
+    counts such dead units, and revives those that can lower the objective.
     """
 
     degree = 2.0
@@ -116,30 +119,25 @@ class Root(Link):
         return 2 * A
 
     def pull(self, G: Array, A: Array) -> Array:
-        fused = fused_kernels(A)
-        if fused is not None and fused.single(G, A):
-            return fused.doubled_product(G, A)
-        return super().pull(G, A)
+        return doubled_product(G, A)
 
     def expansion(self, A: Array, B: Array) -> tuple[Array, Array]:
-        fused = fused_kernels(A)
-        if fused is not None and fused.single(A, B):
-            return fused.square_expansion(A, B)
-        return 2 * A * B, B * B
+        return square_expansion(A, B)
 
 
 @dataclass(frozen=True)
 class Tanh(Link):
     """φ(x) = a tanh(b x), g(x) = artanh(x/a)/b on [0, a), with a = 1.7159 and b = 2/3.
 
-    At the edge: codes are scaled to at most 1, well inside; what is still above 0.999 a is taken
-    as 0.999 a.
+    At the edge: codes are scaled to at most 1, well inside. Values above 0.999 a are taken as
+    0.999 a.
     """
 
     height: ClassVar[float] = 1.7159
     rate: ClassVar[float] = 2 / 3
     domain = (0.0, 0.999 * 1.7159)
     rescales = True
+    signed = True
 
     def project(self, H: Array) -> Array:
         return namespace(H).atanh(self.clipped(H) / self.height) / self.rate
@@ -162,6 +160,7 @@ class Sigmoid(Link):
 
     domain = (0.5, 0.999)
     rescales = True
+    signed = True
 
     def project(self, H: Array) -> Array:
         x = self.clipped(H)
@@ -185,6 +184,7 @@ class Softplus(Link):
 
     domain = (math.log(2), math.inf)
     rescales = True
+    signed = True
 
     def project(self, H: Array) -> Array:
         x = self.clipped(H)
@@ -199,3 +199,40 @@ class Softplus(Link):
 
     def slope(self, A: Array) -> Array:
         return 1 / (1 + namespace(A).exp(-A))
+
+
+LINKS: dict[str, type[Link]] = {
+    "identity": Identity,
+    "root": Root,
+    "tanh": Tanh,
+    "sigmoid": Sigmoid,
+    "softplus": Softplus,
+}
+"""The links that have a name."""
+
+
+def contradiction(link: Link) -> str | None:
+    """How a link breaks its own laws, None where it keeps them.
+
+    The laws, on the part of the domain that codes can reach: φ increases and φ(g(x)) = x, φ′ is
+    the slope of φ, g ≥ 0 and φ ≥ 0, and φ(c a) = cᵖ φ(a) where the link states a degree p.
+    """
+    name = type(link).__name__
+    low, high = link.domain
+    x = np.linspace(low, min(high, low + 3.0), 61)[None, 1:-1]
+    a, step = link.project(x), 1e-6
+    if not (np.all(np.isfinite(a)) and np.all(a >= 0)):
+        return f"{name}: g must be finite and ≥ 0 on its domain {link.domain}."
+    if not np.allclose(link.decode(a), x, rtol=1e-6, atol=1e-9):
+        return f"{name}: decode must undo project, φ(g(x)) = x, on its domain {link.domain}."
+    inside = a[a > 2 * step][None, :]
+    slope = (link.decode(inside + step) - link.decode(inside - step)) / (2 * step)
+    if not np.allclose(link.slope(inside), slope, rtol=1e-4, atol=1e-6):
+        return f"{name}: slope must be the derivative of decode, φ′."
+    if np.any(link.slope(inside) < 0):
+        return f"{name}: decode must increase, but its slope is negative somewhere."
+    if link.degree is not None:
+        scaled = 1.5**link.degree * link.decode(inside)
+        if not np.allclose(link.decode(1.5 * inside), scaled, rtol=1e-6):
+            return f"{name}: degree is {link.degree}, but φ(c a) is not c^{link.degree} φ(a)."
+    return None

@@ -1,12 +1,13 @@
 """Penalties on a factor: what makes parts sparse, or codes sparse or small.
 
-All of them are sums over the columns of a factor of a quadratic form,
+Every penalty is a sum over the columns of a factor of a quadratic form and a linear term,
 
-    R(F) = ½ Σ_j f_jᵀ K f_j,    K symmetric, K ≥ 0.
+    R(F) = ½ Σ_j f_jᵀ K f_j + ℓ ⟨1, F⟩,    K symmetric and positive semidefinite, ℓ ≥ 0.
 
-On F ≥ 0 this covers the squared L1 norm: a solver needs the gradient K F, a Lipschitz constant
-‖K‖₂ and the projection on F ≥ 0, and no other proximal step. The value follows from the gradient.
-To add a penalty, write one more dataclass here (or anywhere) and one line in `tests/tables.py`.
+On F ≥ 0 this covers the L1 norm and the squared L1 norm. A solver needs K F, a Lipschitz constant
+‖K‖₂, ℓ and the projection on F ≥ 0, and no other proximal step.
+
+To add a penalty, write one more dataclass. To give it a name, add it to `PENALTIES`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,23 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from deepnmf.arrays import Array, column_dots, eye, inner, namespace
+import numpy as np
+
+from deepnmf.arrays import Array, column_dots, eye, inner, namespace, over_samples, to_device
+
+Form = Callable[[Array], Array]
+"""F ↦ K F."""
 
 
 class Penalty(ABC):
-    """R(F) = ½ Σ_j f_jᵀ K f_j."""
+    """R(F) = ½ Σ_j f_jᵀ K f_j + ℓ ⟨1, F⟩."""
 
     @abstractmethod
     def gradient(self, F: Array) -> Array:
-        """K F, or an array that broadcasts to it."""
+        """∇R(F) = K F + ℓ, or an array that broadcasts to it."""
 
     @abstractmethod
     def lipschitz(self, rows: int) -> float | Array:
@@ -36,8 +43,18 @@ class Penalty(ABC):
         return True
 
     @property
+    def linear(self) -> float:
+        """ℓ."""
+        return 0.0
+
+    @property
+    def quadratic(self) -> Penalty:
+        """The penalty without its linear term: ½ Σ_j f_jᵀ K f_j."""
+        return self if self.linear == 0 else _QuadraticPart(self)
+
+    @property
     def uniform(self) -> tuple[float, float] | None:
-        """(μ, λ) where K = μ **11**ᵀ + λ I, None where K is no such matrix: with these, a column
+        """(μ, λ) where K = μ **11**ᵀ + λ I, None where K is no such matrix. With these, a column
         has its minimum in closed form."""
         return None
 
@@ -48,14 +65,20 @@ class Penalty(ABC):
 
     def value(self, F: Array) -> Array:
         """R(F) per run, in double precision."""
-        return inner(F, self.gradient(F)) / 2
+        form = inner(F, self.quadratic.gradient(F)) / 2
+        if self.linear == 0:
+            return form
+        xp = namespace(F)
+        return form + self.linear * xp.sum(F, axis=(-2, -1), dtype=xp.float64)
 
-    def of_gram(self, S: Array) -> Array:
-        """R(F) from S = F Fᵀ alone: ½ tr(K S)."""
+    def of_codes(self, H: Array, S: Array) -> Array:
+        """R(H) per run, from S = H Hᵀ where that is enough: ½ tr(K S)."""
+        if self.linear > 0:
+            return over_samples(self.value, H)
         return inner(eye(S.shape[-1], S), self.gradient(S)) / 2
 
     def columns(self, F: Array) -> Array:
-        """R of each column, (…, 1, k)."""
+        """R of each column, (…, 1, k). Only for penalties without a linear term."""
         return column_dots(F, self.gradient(F)) / 2
 
 
@@ -80,7 +103,7 @@ class Zero(Penalty):
 
 @dataclass(frozen=True)
 class _Weighted(Penalty):
-    """A penalty with one weight, a number ≥ 0."""
+    """A penalty with one strength, a number ≥ 0."""
 
     strength: float = 1e-3
 
@@ -99,7 +122,7 @@ class _Weighted(Penalty):
 
 @dataclass(frozen=True)
 class SquaredL1(_Weighted):
-    """R(F) = ½ μ Σ_j (Σ_i F_ij)²,  K = μ **11**ᵀ: few nonzeros a column."""
+    """R(F) = ½ μ Σ_j (Σ_i F_ij)²,  K = μ **11**ᵀ: few nonzeros per column."""
 
     def gradient(self, F: Array) -> Array:
         return self.strength * F.sum(axis=-2, keepdims=True)
@@ -118,6 +141,29 @@ class SquaredL1(_Weighted):
 
 
 @dataclass(frozen=True)
+class L1(_Weighted):
+    """R(F) = λ Σ_ij F_ij,  K = 0 and ℓ = λ: few nonzeros in all, whatever column they are in."""
+
+    def gradient(self, F: Array) -> Array:
+        return self.strength + 0 * F[..., :1, :]
+
+    def lipschitz(self, rows: int) -> float:
+        return 0.0
+
+    @property
+    def linear(self) -> float:
+        return self.strength
+
+    @property
+    def quadratic(self) -> Penalty:
+        return Zero()
+
+    @property
+    def uniform(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+
+@dataclass(frozen=True)
 class Ridge(_Weighted):
     """R(F) = ½ λ ‖F‖_F²,  K = λ I: small, smooth columns."""
 
@@ -132,10 +178,21 @@ class Ridge(_Weighted):
         return 0.0, self.strength
 
 
+PENALTIES: dict[str, type[Penalty]] = {
+    "zero": Zero,
+    "squared_l1": SquaredL1,
+    "l1": L1,
+    "ridge": Ridge,
+}
+"""The penalties that have a name."""
+
+
 @dataclass(frozen=True)
 class RowRidge(Penalty):
-    """R(F) = ½ Σ_i c_i Σ_j F_ij²,  K = diag(c): how scaling="fixed" tells the codes what their
-    scale costs on the side of the weights."""
+    """R(F) = ½ Σ_i c_i Σ_j F_ij²,  K = diag(c).
+
+    With scaling="fixed" it tells the codes what their scale costs on the side of the weights.
+    """
 
     weights: Array
 
@@ -150,7 +207,90 @@ class RowRidge(Penalty):
 
 
 @dataclass(frozen=True)
+class _QuadraticPart(Penalty):
+    """½ Σ_j f_jᵀ K f_j of a penalty that has a linear term as well."""
+
+    penalty: Penalty
+
+    def run(self, index: tuple[int, ...]) -> Penalty:
+        return _QuadraticPart(self.penalty.run(index))
+
+    def gradient(self, F: Array) -> Array:
+        return self.penalty.gradient(F) - self.penalty.linear
+
+    def lipschitz(self, rows: int) -> float | Array:
+        return self.penalty.lipschitz(rows)
+
+    @property
+    def uniform(self) -> tuple[float, float] | None:
+        return self.penalty.uniform
+
+
+@dataclass(frozen=True)
 class TopLayer:
     """A penalty for the last layer alone, whatever the depth (R of SDNMF/RL1 and /RL2)."""
 
     penalty: Penalty
+
+
+def contradiction(penalty: Penalty, rows: int, like: Array) -> str | None:
+    """How a penalty breaks its own laws on a factor with that many rows, None where it keeps them.
+
+    The laws: the gradient is K F + ℓ, column by column, with K symmetric and positive
+    semidefinite; the value is ½⟨F, K F⟩ + ℓ⟨1, F⟩; the Lipschitz constant is at least ‖K‖₂. They
+    are tried on a few random columns, in the library and on the device of `like`.
+    """
+    rng = np.random.default_rng(0)
+    U, V = (to_device(rng.random((rows, 3)), like) for _ in range(2))
+    xp = namespace(U)
+    name = type(penalty).__name__
+    close = 1e-9 if U.dtype == xp.float64 else 1e-3
+
+    def form(F: Array) -> Array:
+        return penalty.gradient(F) - penalty.linear + 0 * F
+
+    def differ(a: float, b: float, size: float) -> bool:
+        return not abs(a - b) <= close * max(abs(size), 1e-12)
+
+    KU, KV = form(U), form(V)
+    size = float(inner(KU, KU) + inner(KV, KV)) ** 0.5
+    gap = form(U - 2 * V) - (KU - 2 * KV)
+    if differ(float(inner(gap, gap)) ** 0.5, 0.0, 10 * size):
+        return (
+            f"the gradient of {name} is not of the form K F + ℓ: it is not linear in F. Only "
+            "quadratic penalties with a linear term can be used; see docs/extending.md."
+        )
+    gap = form(U[:, :1]) - KU[:, :1]
+    if differ(float(inner(gap, gap)) ** 0.5, 0.0, 10 * size):
+        return (
+            f"the gradient of a column under {name} depends on the other columns. A penalty is a "
+            "sum over columns: R(F) = ½ Σ_j f_jᵀ K f_j + ℓ ⟨1, F⟩."
+        )
+    scale = size * float(inner(U, U)) ** 0.5
+    if differ(float(inner(V, KU)), float(inner(U, KV)), scale):
+        return f"{name}: K is not symmetric, so K F + ℓ is not the gradient of any penalty."
+    if float(inner(U - V, KU - KV)) < -close * scale:
+        return f"{name}: K has a negative eigenvalue, so the penalty is not convex."
+    expected = float(inner(U, KU)) / 2 + penalty.linear * float(xp.sum(U))
+    if differ(float(penalty.value(U)), expected, scale + abs(expected)):
+        return f"the value of {name} is not that of its gradient: ½⟨F, K F⟩ + ℓ⟨1, F⟩."
+    return _too_small(penalty, rows, U, form, close)
+
+
+def _too_small(penalty: Penalty, rows: int, U: Array, form: Form, close: float) -> str | None:
+    """Whether the Lipschitz constant is below ‖K‖₂, which power iteration bounds from below."""
+    x, norm = U[:, :1] - 0.3, 0.0
+    for _ in range(20):
+        y = form(x)
+        norm = float(inner(y, y)) ** 0.5 / max(float(inner(x, x)) ** 0.5, 1e-300)
+        if norm == 0:
+            break
+        x = y / float(inner(y, y)) ** 0.5
+    constant = penalty.lipschitz(rows)
+    bound = constant if isinstance(constant, float | int) else float(namespace(U).max(constant))
+    if norm <= bound * (1 + 100 * close) + 1e-12:
+        return None
+    return (
+        f"{type(penalty).__name__}: lipschitz({rows}) is {bound:.4g}, but ‖K‖₂ is at least "
+        f"{norm:.4g}: steps would be too long."
+    )

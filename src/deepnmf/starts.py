@@ -45,6 +45,12 @@ Fill = Literal["zero", "mean", "random"] | float
 class Start(ABC):
     """Makes the first W (…, m, k) and H (…, k, n) of a layer."""
 
+    @classmethod
+    def with_fill(cls, fill: Fill) -> Start:
+        """The start that its name stands for, with the fill where it has one."""
+        del fill
+        return cls()
+
     @abstractmethod
     def factors(self, X: Array, k: int, generators: Generators) -> tuple[Array, Array]:
         """W and H for the input X of a layer; one generator per run of the stack."""
@@ -75,6 +81,10 @@ class Nnsvd(Start):
     """
 
     fill: Fill = "random"
+
+    @classmethod
+    def with_fill(cls, fill: Fill) -> Start:
+        return cls(fill)
 
     def __post_init__(self) -> None:
         fill: Any = self.fill
@@ -133,6 +143,10 @@ class Nnsvd(Start):
         if self.fill == "random":
             return xp.abs(numbers) * average / 100
         return 0 * F + (0.0 if self.fill == "zero" else float(self.fill))
+
+
+STARTS: dict[str, type[Start]] = {"nnsvd": Nnsvd, "random": Random}
+"""The starts that have a name."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Array operations on NumPy, SciPy and torch, the only code that knows array libraries."""
+"""Array operations on NumPy, SciPy and torch: the only code that knows array libraries."""
 
 from deepnmf.arrays.operations import (
     Array,
@@ -6,6 +6,7 @@ from deepnmf.arrays.operations import (
     at_least,
     choose,
     column_dots,
+    doubled_product,
     eigh,
     epsilon,
     eye,
@@ -30,6 +31,7 @@ from deepnmf.arrays.operations import (
     scalars,
     spectral_bound,
     spread,
+    square_expansion,
     squared_norm,
     stack_shape,
     take_columns,
@@ -48,6 +50,7 @@ __all__ = [
     "at_least",
     "choose",
     "column_dots",
+    "doubled_product",
     "eigh",
     "epsilon",
     "eye",
@@ -72,6 +75,7 @@ __all__ = [
     "scalars",
     "spectral_bound",
     "spread",
+    "square_expansion",
     "squared_norm",
     "stack_shape",
     "take_columns",

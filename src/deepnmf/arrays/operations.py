@@ -191,6 +191,22 @@ def column_dots(U: Array, V: Array) -> Array:
     return namespace(U, V).sum(U * V, axis=-2, keepdims=True)
 
 
+def doubled_product(A: Array, B: Array) -> Array:
+    """2AB, entry by entry."""
+    fused = fused_kernels(A)
+    if fused is not None and fused.single(A, B):
+        return fused.doubled_product(A, B)
+    return A * (2 * B)
+
+
+def square_expansion(A: Array, B: Array) -> tuple[Array, Array]:
+    """2AB and B²: (A + tB)² = A² + t 2AB + t² B²."""
+    fused = fused_kernels(A)
+    if fused is not None and fused.single(A, B):
+        return fused.square_expansion(A, B)
+    return 2 * A * B, B * B
+
+
 def inner(U: Array, V: Array) -> Array:
     """⟨U, V⟩ = Σ_ij U_ij V_ij per run, (…), summed over columns in double precision."""
     if isinstance(U, Blocked):

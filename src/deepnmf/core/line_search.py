@@ -176,7 +176,7 @@ def _exact(
     c1, c2, c3, c4 = _coefficients(variable, chain.G, U1, U2, MU1, MU2)
     if variable.penalty.active:
         c1 = c1 + dots(D, variable.penalty.gradient(F))
-        c2 = c2 + dots(D, variable.penalty.gradient(D)) / 2
+        c2 = c2 + dots(D, variable.penalty.quadratic.gradient(D)) / 2
     s = minimise_quartic((c1, c2, c3, c4), xp.ones_like(c1))
     fused = fused_kernels(chain.G)
     if fused is not None and F.dtype == xp.float32:

@@ -120,7 +120,7 @@ class LinearStage(Stage):
         """f and the part of it that is penalties, per run, from the sums in double precision."""
         S, Q = factors.sums
         fit = fit_of_sums(self.half_norm, factors.basis, factors.basis_gram, S, Q)
-        penalty = self.penalty_H.of_gram(S) + self.weights_penalty(factors.weights)
+        penalty = self.penalty_H.of_codes(factors.H, S) + self.weights_penalty(factors.weights)
         return fit + penalty, penalty
 
     def beyond(self, now: Factors, before: Factors, beta: Array) -> Factors:

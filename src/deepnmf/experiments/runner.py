@@ -20,9 +20,9 @@ from deepnmf.evaluation.many import scores_each_many
 from deepnmf.experiments.design import Experiment, Fit, Scoring
 from deepnmf.experiments.rows import MEASURES, Rows
 from deepnmf.explain.measures import mean_sparseness, relative_error, stability
+from deepnmf.links import LINKS
 from deepnmf.models.advice import whole
 from deepnmf.models.many import fit_many, stackable, transform_many
-from deepnmf.models.settings import LINKS
 from deepnmf.samples.checks import on_card
 from deepnmf.version import __version__
 

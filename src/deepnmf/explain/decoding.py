@@ -14,7 +14,7 @@ from deepnmf.links import Identity, Link
 from deepnmf.models.baselines import Baseline, DeepSemiNMF, MultilayerNMF, NsNMF
 from deepnmf.models.baselines.ns import smooth
 from deepnmf.models.deep import DeepNMF
-from deepnmf.models.settings import LINKS, part
+from deepnmf.models.settings import link_of
 from deepnmf.samples.checks import is_tensor
 
 
@@ -100,7 +100,7 @@ def decoder(model: Any) -> tuple[list[np.ndarray], Link]:
     link: Link = Identity()
     weights = model.weights_
     if isinstance(model, DeepNMF | DeepSemiNMF | MultilayerNMF):
-        link = part("link", model.link, LINKS, Link)
+        link = link_of(model.link)
     if isinstance(model, MultilayerNMF):
         weights = model._smoothed(weights)
     elif isinstance(model, NsNMF):

@@ -17,31 +17,17 @@ import numpy as np
 from deepnmf.arrays import Array
 from deepnmf.core.training import Plan
 from deepnmf.files.checkpoint import checkpoint_of
-from deepnmf.links import Identity, Link, Root, Sigmoid, Softplus, Tanh
-from deepnmf.penalties import Penalty, TopLayer, Zero
+from deepnmf.links import LINKS, Link
+from deepnmf.penalties import PENALTIES, Penalty, TopLayer, Zero
 from deepnmf.samples.budget import memory
 from deepnmf.samples.checks import is_tensor
-from deepnmf.solvers import Auto, Coordinate, Nesterov, ProjectedGradient, Solver
-from deepnmf.starts import Given, Nnsvd, Random, Start
+from deepnmf.solvers import SOLVERS, Solver
+from deepnmf.starts import STARTS, Given, Start
 
 if TYPE_CHECKING:
     from deepnmf.models.deep import DeepNMF
 
-LINKS: dict[str, Callable[[], Link]] = {
-    "identity": Identity,
-    "root": Root,
-    "tanh": Tanh,
-    "sigmoid": Sigmoid,
-    "softplus": Softplus,
-}
-SOLVERS: dict[str, Callable[[], Solver]] = {
-    "auto": Auto,
-    "nesterov": Nesterov,
-    "coordinate": Coordinate,
-    "projected_gradient": ProjectedGradient,
-}
 SCALINGS = ("paper", "fixed")
-STARTS = ("nnsvd", "random")
 DEVICES = ("cpu", "cuda", "auto")
 
 T = TypeVar("T")
@@ -68,10 +54,10 @@ def plan_of(model: DeepNMF) -> Plan:
         sizes=sizes,
         penalties_W=penalties_W,
         penalties_H=penalties_H,
-        link=part("link", model.link, LINKS, Link),
+        link=link_of(model.link),
         fixed_scale=fixed,
         start=start_of(model.start, model.fill),
-        solver=part("solver", model.solver, SOLVERS, Solver),
+        solver=choice("solver", model.solver, SOLVERS, Solver),
         max_iter=whole("max_iter", model.max_iter, least=0),
         pretrain_iter=whole("pretrain_iter", model.pretrain_iter, least=0),
         tol=number("tol", model.tol),
@@ -110,9 +96,11 @@ def _penalty(name: str, given: Any) -> Penalty:
     if given is None:
         return Zero()
     if not isinstance(given, Penalty):
+        kinds = [kind.__name__ for kind in PENALTIES.values() if kind is not Zero]
+        listed = " or ".join(f"{kind}({given!r})" for kind in kinds)
         raise ValueError(
-            f"{name}: {given!r} is not a Penalty. Write SquaredL1({given!r}) or Ridge({given!r}), "
-            "from deepnmf.penalties, or use a preset such as sdnmf_l(mu=…)."
+            f"{name}: {given!r} is not a Penalty. Write {listed}, from deepnmf.penalties, or use a "
+            "preset such as sdnmf_l(mu=…)."
         )
     return given
 
@@ -125,6 +113,13 @@ def _check_fixable(penalties_W: tuple[Penalty, ...], penalty_H: Penalty) -> None
             "nor the codes have one, so the scale can escape to the codes. Penalise the last "
             'layer as well, or use scaling="paper".'
         )
+    if penalties_W[-1].linear > 0 and not penalty_H.active:
+        raise ValueError(
+            'scaling="fixed": the last W has a linear penalty '
+            f"({type(penalties_W[-1]).__name__}), and the codes have none. Their common scale is "
+            "then fixed by the square of the penalty, which a linear one does not have. Use "
+            'SquaredL1 for the last W, penalise the codes as well, or use scaling="paper".'
+        )
 
 
 def start_of(start: Any, fill: Any) -> Start | Given:
@@ -132,7 +127,7 @@ def start_of(start: Any, fill: Any) -> Start | Given:
     if isinstance(start, Start | Given):
         return start
     one_of("start", start, STARTS, "a Start or a Given")
-    return Random() if start == "random" else Nnsvd(fill)
+    return STARTS[start].with_fill(fill)
 
 
 def check_given(plan: Plan, X: Array) -> None:
@@ -160,7 +155,12 @@ def check_given(plan: Plan, X: Array) -> None:
             raise ValueError(f"start: {name} has entries that are negative, NaN or infinite.")
 
 
-def part(name: str, given: Any, table: Mapping[str, Callable[[], T]], kind: type[T]) -> T:
+def link_of(link: Any) -> Link:
+    """A link, or the one that a name stands for."""
+    return choice("link", link, LINKS, Link)
+
+
+def choice(name: str, given: Any, table: Mapping[str, Callable[[], T]], kind: type[T]) -> T:
     """An object of that kind, or the one that a name stands for."""
     if isinstance(given, kind):
         return given

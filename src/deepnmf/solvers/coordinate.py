@@ -194,27 +194,6 @@ class Coordinate(Solver):
         return Solved(F.T, residual, float(done))
 
 
-@dataclass(frozen=True)
-class Auto(Solver):
-    """`Coordinate` for NumPy arrays, `Nesterov` for tensors."""
-
-    def extrapolates(self, X: Array) -> bool:
-        return is_numpy(X)
-
-    def rescales(self, X: Array) -> bool:
-        return is_numpy(X)
-
-    def recordable(self, X: Array) -> bool:
-        return self._chosen(X).recordable(X)
-
-    def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
-        return self._chosen(F).update(problem, F, memory)
-
-    @staticmethod
-    def _chosen(X: Array) -> Solver:
-        return Coordinate() if is_numpy(X) else Nesterov()
-
-
 def kernels() -> ModuleType:
     """The compiled kernels; numba is imported when a fit needs them."""
     return importlib.import_module("deepnmf.arrays.cpu.kernels")

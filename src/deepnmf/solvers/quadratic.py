@@ -2,14 +2,16 @@
 
 Every factor of a linear model sees the same function, a quadratic with at most two Gram matrices:
 
-    q(F) = ½⟨F, A F B⟩ − ⟨C, F⟩ + R(F),    F ≥ 0
+    q(F) = ½⟨F, A F B⟩ − ⟨C, F⟩ + ½ Σ_j f_jᵀ K f_j,    F ≥ 0
 
     codes H_l:         A = Ψ_lᵀΨ_l,            B = I,              C = Ψ_lᵀ X
     weights W_l:       A = Ψ_{l-1}ᵀΨ_{l-1},    B = H̃_l H̃_lᵀ,      C = Ψ_{l-1}ᵀ X H̃_lᵀ
 
-(A = I for W_1.) Which part of F may be treated on its own is part of the problem: the code of a
-sample depends on that sample alone, so restarts, step sizes and stopping are decided by column
-there, and by run for the weights. `dots` and the shapes it returns carry this.
+(A = I for W_1.) The linear term ℓ of a penalty is taken off C, so that no solver meets it.
+
+The problem also says what can be decided separately. The code of a sample depends on that sample
+alone, so restarts, step sizes and stopping are decided by column for codes, and by run for
+weights. The shapes that `dots` returns carry this.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from deepnmf.penalties import Penalty, Zero
 
 @dataclass(frozen=True)
 class Quadratic:
-    """q(F) = ½⟨F, A F B⟩ − ⟨C, F⟩ + R(F) over F ≥ 0.
+    """q(F) = ½⟨F, A F B⟩ − ⟨C, F⟩ + ½ Σ_j f_jᵀ K f_j over F ≥ 0.
 
     `unit_columns` adds the constraint ‖f_j‖ ≤ 1 (weights without a penalty of their own, under
     scaling="fixed"). `by_column` says that the columns of F are problems of their own.
@@ -118,12 +120,18 @@ def nearest(F: Array, unit_columns: bool) -> Array:
 
 
 def codes_problem(gram: Array, C: Array, penalty: Penalty) -> Quadratic:
-    """H as a variable: ½‖X − ΨH‖² + R(H), from ΨᵀΨ and ΨᵀX; one problem a sample."""
-    return Quadratic(C=C, A=gram, penalty=penalty, by_column=True)
+    """H as a variable: ½‖X − ΨH‖² + R(H), from ΨᵀΨ and ΨᵀX; one problem per sample."""
+    return Quadratic(C=_lowered(C, penalty), A=gram, penalty=penalty.quadratic, by_column=True)
 
 
 def weights_problem(
     left: Array | None, right: Array, C: Array, penalty: Penalty, unit_columns: bool = False
 ) -> Quadratic:
     """W as a variable: ½‖X − Ψ W H̃‖² + R(W), from ΨᵀΨ (None: Ψ = I), H̃H̃ᵀ and ΨᵀXH̃ᵀ."""
-    return Quadratic(C=C, A=left, B=right, penalty=penalty, unit_columns=unit_columns)
+    C = _lowered(C, penalty)
+    return Quadratic(C=C, A=left, B=right, penalty=penalty.quadratic, unit_columns=unit_columns)
+
+
+def _lowered(C: Array, penalty: Penalty) -> Array:
+    """C − ℓ: the linear term of a penalty is moved into ⟨C, F⟩."""
+    return C if penalty.linear == 0 else C - penalty.linear

@@ -21,7 +21,7 @@ from deepnmf.core.nonlinear import STEPS
 from deepnmf.core.passes import Sums
 from deepnmf.core.training import Trained, decode, descend, encode_through
 from deepnmf.core.watch import Watch
-from deepnmf.links import Link, Root
+from deepnmf.links import LINKS, Link
 from deepnmf.models.baselines.base import Callback, Layered, State, layer_start
 from deepnmf.models.baselines.semi import (
     Signed,
@@ -34,7 +34,7 @@ from deepnmf.models.baselines.semi import (
     semi_step,
     solved,
 )
-from deepnmf.models.settings import LINKS, part, whole
+from deepnmf.models.settings import link_of, whole
 from deepnmf.penalties import Zero
 from deepnmf.solvers.stopping import per_run
 from deepnmf.starts import Generators
@@ -92,15 +92,16 @@ class DeepSemiNMF(Layered):
     def _sizes(self) -> tuple[int, ...]:
         layer_start(self.start, self.fill)
         whole("pretrain_iter", self.pretrain_iter, least=0)
-        if isinstance(self._link(), Root):
+        if not self._link().signed:
+            signed = ", ".join(f'"{name}"' for name, link in LINKS.items() if link.signed)
             raise ValueError(
-                'link: "root" is for nonnegative weights; with weights of any sign use "identity", '
-                '"tanh", "sigmoid" or "softplus".'
+                f"link: {type(self._link()).__name__} is for nonnegative weights. For weights of "
+                f"any sign use {signed}, or your own link with signed = True."
             )
         return super()._sizes()
 
     def _link(self) -> Link:
-        return part("link", self.link, LINKS, Link)
+        return link_of(self.link)
 
     def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         link, H = self._link(), X

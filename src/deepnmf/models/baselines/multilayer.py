@@ -13,7 +13,7 @@ from deepnmf.core.watch import Watch
 from deepnmf.links import Link
 from deepnmf.models.baselines.base import Callback, Layered, layer_start
 from deepnmf.models.baselines.ns import Smoothed, smooth, smoothness
-from deepnmf.models.settings import LINKS, part
+from deepnmf.models.settings import link_of
 from deepnmf.penalties import Zero
 from deepnmf.starts import Generators
 
@@ -69,7 +69,7 @@ class MultilayerNMF(Layered):
     def _sizes(self) -> tuple[int, ...]:
         sizes = super()._sizes()
         layer_start(self.start, self.fill)
-        part("link", self.link, LINKS, Link)
+        link_of(self.link)
         self._thetas(len(sizes))
         return sizes
 
@@ -83,7 +83,7 @@ class MultilayerNMF(Layered):
         return tuple(smoothness(theta) for theta in given)
 
     def _link(self) -> Link:
-        return part("link", self.link, LINKS, Link)
+        return link_of(self.link)
 
     def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         start, link, sizes = layer_start(self.start, self.fill), self._link(), self._sizes()

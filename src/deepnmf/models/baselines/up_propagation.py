@@ -14,7 +14,7 @@ from deepnmf.core.training import Trained, decode, encode_through
 from deepnmf.core.watch import Watch
 from deepnmf.links import Link
 from deepnmf.models.baselines.base import Callback, Layered, LeastSquares, State, multiply
-from deepnmf.models.settings import LINKS, part
+from deepnmf.models.settings import link_of
 from deepnmf.penalties import Zero
 from deepnmf.starts import Generators, Random
 
@@ -66,7 +66,7 @@ class UpPropagationNMF(Layered):
         return super()._sizes()
 
     def _link(self) -> Link:
-        return part("link", self.link, LINKS, Link)
+        return link_of(self.link)
 
     def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
         link, data, H = self._link(), X, X
