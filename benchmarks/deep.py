@@ -28,7 +28,8 @@ from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from deepnmf import DeepNMF, sdnmf_l
-from deepnmf.core.training import Plan, Trained, train
+from deepnmf.core.plan import Plan
+from deepnmf.core.training import Trained, train
 from deepnmf.core.watch import Record
 from deepnmf.data import load_pie
 from deepnmf.data.dataset import DataError

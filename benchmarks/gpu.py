@@ -27,7 +27,8 @@ from sklearn.preprocessing import normalize
 import deepnmf
 from deepnmf import fit_many, sdnmf_l, transform_many
 from deepnmf.arrays import repeated
-from deepnmf.core.training import squared_error, train
+from deepnmf.core.encoding import squared_error
+from deepnmf.core.training import train
 from deepnmf.data import load_digits, load_pie
 from deepnmf.evaluation import cluster_scores_many
 from deepnmf.models.settings import plan_of

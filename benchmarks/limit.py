@@ -91,7 +91,7 @@ class Counting(Solver):
     loops: list[float] = field(default_factory=list)
 
     def refusal(self, X: Any) -> str | None:
-        return self.solver.refusal(X)
+        return self.solver.refusal(X, ())
 
     def extrapolates(self, X: Any) -> bool:
         return self.solver.extrapolates(X)

@@ -17,7 +17,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
 from deepnmf import sdnmf_l
-from deepnmf.core.training import Plan, Trained, decode, encode, train
+from deepnmf.core.decode import decode
+from deepnmf.core.plan import Plan
+from deepnmf.core.training import Trained, train
 from deepnmf.data import load_pie
 from deepnmf.evaluation import cluster_scores
 from deepnmf.models.settings import plan_of
@@ -72,7 +74,7 @@ def main() -> None:
             f"| {link} | {before[0]:.1f} | {before[1]:.4f} | {pretraining:.1f} "
             f"| {after[0]:.1f} | {after[1]:.4f} | {finetuning:.1f} |"
         )
-        Z = encode(test, tuned.weights, plan).T
+        Z = plan.encode(test, tuned.weights).T
         rows = {f"{link}: H_2": Z}
         if not plan.link.linear:
             rows[f"{link}: g(H_2)"] = plan.link.project(Z)

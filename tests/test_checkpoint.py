@@ -238,7 +238,7 @@ def test_what_is_no_checkpoint_is_refused(low_rank, tmp_path):
         deepnmf.dnmf(4, checkpoint=path).fit(X)
     with pytest.raises(ValueError, match="does not exist"):
         deepnmf.dnmf(4, checkpoint=tmp_path / "nowhere" / "fit.ckpt").fit(X)
-    with pytest.raises(ValueError, match="is no path"):
+    with pytest.raises(ValueError, match="is not a path"):
         deepnmf.dnmf(4, checkpoint=3).fit(X)
     with pytest.raises(ValueError, match="no number of seconds"):
         deepnmf.dnmf(4, checkpoint=Checkpoint(path, every=-1)).fit(X)

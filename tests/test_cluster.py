@@ -310,7 +310,7 @@ def test_when_copies_are_made(monkeypatch):
         (lambda X: da.from_array(X, chunks=(60, 30))[da.from_array(X[:, 0] > 0)], "compute_chunk"),
         (lambda X: da.from_array(np.where(X[130, 7] == X, np.nan, X), chunks=(60, 30)), "chunk 2"),
         (lambda X: da.from_array(-X, chunks=(60, 30)), "Negative values"),
-        (lambda X: da.from_array(X[:1], chunks=(1, 30)), "at least 2"),
+        (lambda X: da.from_array(X[:1], chunks=(1, 30)), "minimum of 2"),
         (lambda X: da.from_array(X[None], chunks=(1, 60, 30)), "3 dimensions"),
     ],
 )

@@ -157,7 +157,7 @@ def fixed_sdnmf_l(sizes, **settings):
 @pytest.mark.parametrize("model", [*DEEP, fixed_sdnmf_l], ids=named)
 def test_a_recorded_sweep_equals_a_launched_one(model, sizes, digits, rng):
     X = torch.from_numpy(digits[:300].astype("float32")).cuda().T
-    stage = plan_of(model(sizes, solver="nesterov")).whole_stage(X)
+    stage = plan_of(model(sizes, solver="nesterov")).full_stage(X)
     shapes = zip((64, *sizes[:-1]), sizes, strict=True)
     weights = [torch.from_numpy(rng.random(shape).astype("float32")).cuda() for shape in shapes]
     H = torch.from_numpy(rng.random((sizes[-1], 300)).astype("float32")).cuda()
@@ -239,7 +239,7 @@ def test_a_stack_is_split_to_fit_the_card(digits, monkeypatch):
     model = deepnmf.sdnmf_l((20, 8), max_iter=5, pretrain_iter=5, tol=0)
     whole = deepnmf.fit_many(X, model, seeds=5)
     one_run = stacks._bytes_per_run(model, X)
-    monkeypatch.setattr(stacks, "free_on_card", lambda: int(2.6 * one_run))
+    monkeypatch.setattr(stacks, "free_on_cuda", lambda: int(2.6 * one_run))
     parts = deepnmf.fit_many(X, model, seeds=5)
     for one, other in zip(whole, parts, strict=True):
         assert one.history_[-1]["objective"] == pytest.approx(

@@ -71,7 +71,7 @@ def test_codes_that_a_link_cannot_decode_are_refused(X):
     model = deepnmf.sdnmf_l((8, 5), link="root", **QUICK).fit(X)
     Z = model.transform(X)
     Z[3, 1] = -0.5
-    with pytest.raises(ValueError, match=r"Z\[3, 1\] = -0.5 is no code of layer 2.*Root"):
+    with pytest.raises(ValueError, match=r"Z\[3, 1\] = -0.5 is not a code of layer 2.*Root"):
         model.inverse_transform(Z)
     Z[3, 1] = np.nan
     with pytest.raises(ValueError, match=r"Z\[3, 1\] = nan"):

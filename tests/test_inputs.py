@@ -131,7 +131,10 @@ def test_large_entries_in_single_precision(scaling, X):
 def test_an_objective_that_is_no_number_is_an_error(X):
     start = Given([np.full((30, 5), 1e30)], np.full((40, 5), 1e30))
     model = DeepNMF(5, start=start, solver="nesterov")
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"no finite number.*float64"):
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"not a finite number.*float64"),
+    ):
         model.fit(X.astype(np.float32))
 
 

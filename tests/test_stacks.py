@@ -46,7 +46,7 @@ def test_a_run_of_a_stack_has_its_own_history(X, link, tol):
     data = torch.from_numpy(np.stack([[X.T, X.T], [X.T[::-1], X.T[::-1]]]))
     generators = [np.random.default_rng(seed) for seed in range(4)]
     for run, one in enumerate(train(data, plan, generators).runs()):
-        alone = train(data.reshape(4, 30, 40)[run], plan, [np.random.default_rng(run)])
+        alone = train(data.reshape(4, 30, 40)[run], plan, [np.random.default_rng(run)]).only()
         assert one.sweeps == alone.sweeps
         assert one.reason == alone.reason
         assert len(one.history) == len(alone.history)

@@ -8,8 +8,8 @@ import pytest
 from safetensors.numpy import save_file
 
 import deepnmf
-from deepnmf.files import models as storage
-from deepnmf.files.models import ModelFileError, load_stored
+from deepnmf.models import storage
+from deepnmf.models.storage import ModelFileError, load_stored
 from deepnmf.penalties import SquaredL1
 from deepnmf.solvers import ProjectedGradient
 from deepnmf.starts import Given
@@ -77,8 +77,15 @@ class Doubled(SquaredL1):
     def gradient(self, F):
         return 2 * super().gradient(F)
 
+    def value(self, F):
+        return 2 * super().value(F)
+
     def lipschitz(self, rows):
         return 2 * super().lipschitz(rows)
+
+    @property
+    def uniform(self):
+        return 2 * self.strength, 0.0
 
 
 def test_a_part_of_ones_own(low_rank, tmp_path):

@@ -9,10 +9,10 @@ from deepnmf.version import __version__
 
 if TYPE_CHECKING:
     from deepnmf.files.checkpoint import Checkpoint
-    from deepnmf.files.models import load
     from deepnmf.models.deep import DeepNMF
     from deepnmf.models.many import fit_many, transform_many
     from deepnmf.models.presets import dnmf, nenmf, pgnmf, sdnmf_l, sdnmf_r, sdnmf_rl1, sdnmf_rl2
+    from deepnmf.models.storage import load
 
 __all__ = [
     "Checkpoint",
@@ -37,7 +37,7 @@ _HOME = {
     "DeepNMF": "deepnmf.models.deep",
     "fit_many": "deepnmf.models.many",
     "transform_many": "deepnmf.models.many",
-    "load": "deepnmf.files.models",
+    "load": "deepnmf.models.storage",
 }
 
 

@@ -14,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import deepnmf
+from deepnmf.arrays.tensors import is_tensor
+from deepnmf.core.decode import decode
 from deepnmf.models.baselines import (
     L0NMF,
     DeepSemiNMF,
@@ -29,7 +31,7 @@ from deepnmf.models.baselines import (
     sparse,
 )
 from deepnmf.models.baselines.hoyer import sparseness, with_sparseness
-from deepnmf.samples.checks import is_tensor
+from deepnmf.samples.open import open_samples
 from deepnmf.solvers import Nesterov
 from deepnmf.starts import Given
 
@@ -87,12 +89,8 @@ def test_the_objective_never_rises(method, X, dtype):
 def test_the_fit_is_what_the_history_says(method, X):
     method.fit(X)
     last = method.history_[-1]
-    weights, codes = method.weights_, method.codes_.T
-    if isinstance(method, MultilayerNMF):
-        link = method._link()
-        if method.project_codes:
-            codes = link.project(codes / method.code_scale_)
-    fitted = method._decode(weights, codes).T
+    weights, link = method._decoder(method.weights_)
+    fitted = decode(weights, link, method.codes_.T).T
     error = np.linalg.norm(X - fitted)
     assert method.reconstruction_err_ == pytest.approx(error, rel=1e-8)
     fit = last["objective"] - last["penalty"]
@@ -138,10 +136,11 @@ def test_a_run_of_a_stack_is_the_run_by_itself(name, tol, X):
     sets = [torch.from_numpy(X[:30].copy()), torch.from_numpy(X[10:].copy())]
     data = torch.stack([one.T for one in sets])[:, None].repeat(1, 2, 1, 1)
     models = [[clone(method).set_params(random_state=seed) for seed in (3, 5)] for _ in sets]
+    opened = [open_samples(one, method._needs(fitting=True)) for one in sets]
     generators = [one._generator() for one in models[0]] * 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        method._fit_stack(data, generators, models, sets)
+        method._fit_stack(data, generators, models, opened)
         alone = [
             [clone(one).fit(one_set) for one in row]
             for row, one_set in zip(models, sets, strict=True)

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 
-from deepnmf.files.models import save
 from deepnmf.models.baselines import IntegrativeNMF, JointNMF, NsNMF
+from deepnmf.models.storage import save
 
 METHODS = {
     "joint": JointNMF(4, random_state=0),
@@ -47,7 +47,7 @@ def test_the_objective_never_rises(method, sets, dtype):
 
 def test_a_sweep_moves_along_the_gradient_of_the_objective(method, sets, rng):
     """W_1 ← W_1 ∘ (above/below)ᵖ with below − above = ∂f/∂W_1, by finite differences."""
-    names, data = method._checked(sets)
+    names, data = method._opened(sets)
     problem = method._problem(names, data)
     state = problem.begin((rng.random((18, 4)), rng.random((12, 4))), rng.random((4, 40)))
     swept = problem.sweep(state)

@@ -291,12 +291,12 @@ def test_an_output_that_cannot_be_written_is_found_out_before_the_fit(call, data
 
 
 def test_a_fault_of_ours_shows_no_traceback(call, model, monkeypatch):
-    import deepnmf.files.models
+    import deepnmf.models.storage
 
     def fault(_):
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr(deepnmf.files.models, "load_stored", fault)
+    monkeypatch.setattr(deepnmf.models.storage, "load_stored", fault)
     code, _, err = call("info", model)
     assert code == 1
     assert err.startswith("error: unexpected RuntimeError: surprise")

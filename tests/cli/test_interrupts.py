@@ -45,7 +45,7 @@ def test_an_import_that_ctrl_c_broke_off_is_no_fault(call, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         raise AttributeError("module 'numba' has no attribute 'core'")
 
-    monkeypatch.setattr("deepnmf.files.models.load_stored", broken)
+    monkeypatch.setattr("deepnmf.models.storage.load_stored", broken)
     code, _, err = call("info", "model.safetensors")
     assert (code, err) == (130, "error: interrupted; nothing was written.\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

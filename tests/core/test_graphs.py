@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from deepnmf.arrays.cuda.graphs import LARGEST, _copied, _parts, is_small
+from deepnmf.arrays.cuda.graphs import LARGEST, _arrays_of, _copied, is_small
 from deepnmf.core.linear import Factors
 from deepnmf.core.passes import Sums
 
@@ -37,15 +37,15 @@ def test_an_array_that_is_there_twice_stays_one():
     assert one.basis is one.weights[0]
     other = _copied(one)
     assert other.basis is other.weights[0]
-    assert len(_parts(one)[1]) == len({id(array) for array in _parts(one)[1]})
+    assert len(_arrays_of(one)[1]) == len({id(array) for array in _arrays_of(one)[1]})
 
 
 def test_what_has_been_worked_out_belongs_to_the_form():
     one = factors()
-    before, _ = _parts(one)
-    assert before == _parts(factors())[0]
+    before, _ = _arrays_of(one)
+    assert before == _arrays_of(factors())[0]
     _ = one.basis_gram
-    assert before != _parts(one)[0]
+    assert before != _arrays_of(one)[0]
 
 
 def test_large_factors_are_not_recorded():

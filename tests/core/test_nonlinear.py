@@ -14,10 +14,11 @@ from deepnmf.arrays import gram
 from deepnmf.core import nonlinear
 from deepnmf.core import passes as samples
 from deepnmf.core.chain import Chain
+from deepnmf.core.decode import decode
 from deepnmf.core.line_search import Variable, step
 from deepnmf.core.quartic import minimise_quartic
 from deepnmf.core.revival import count_dead, revive
-from deepnmf.core.training import decode, encode, train
+from deepnmf.core.training import train
 from deepnmf.links import Root
 from deepnmf.penalties import Zero
 from deepnmf.starts import Given
@@ -125,7 +126,7 @@ def test_the_kkt_residual_falls(model, low_rank):
             start.append(record["kkt"])
         return bool(start) and record["kkt"] <= 1e-3 * start[0]
 
-    assert train(low_rank, settings, rng_list(0), reached).reason == "callback"
+    assert train(low_rank, settings, rng_list(0), reached).reasons == "callback"
 
 
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
@@ -197,8 +198,8 @@ def test_sparse_data_equal_dense_data(link, low_rank):
 def test_a_sample_is_encoded_by_itself(link, layer, low_rank):
     settings = plan(deepnmf.sdnmf_rl1, (10, 8, 5), link=link, max_iter=10, pretrain_iter=10)
     weights = train(low_rank, settings, rng_list(0)).weights
-    together = encode(low_rank, weights, settings, layer)
-    alone = np.hstack([encode(low_rank[:, [j]], weights, settings, layer) for j in range(40)])
+    together = settings.encode(low_rank, weights[:layer])
+    alone = np.hstack([settings.encode(low_rank[:, [j]], weights[:layer]) for j in range(40)])
     if link.expansion(together, together) is not None:
         np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-8)
     # Armijo's rule accepts or halves: a rounding error at the border moves codes, not their fit.
@@ -213,9 +214,9 @@ def test_a_sample_is_encoded_by_itself(link, layer, low_rank):
 def test_encoding_ends_lower_than_its_layer_wise_start(link, low_rank, monkeypatch):
     settings = plan(deepnmf.dnmf, (8, 5), link=link, max_iter=30)
     weights = train(low_rank, settings, rng_list(0)).weights
-    polished = encode(low_rank, weights, settings)
-    monkeypatch.setattr("deepnmf.core.training.polish_codes", lambda *args: args[3])
-    start = encode(low_rank, weights, settings)
+    polished = settings.encode(low_rank, weights)
+    monkeypatch.setattr("deepnmf.core.nonlinear.polish_codes", lambda *args: args[3])
+    start = settings.encode(low_rank, weights)
     errors = [np.sum((low_rank - decode(weights, link, H)) ** 2, axis=0) for H in (polished, start)]
     assert (errors[0] <= errors[1] + 1e-12).all()
     assert errors[0].sum() < errors[1].sum()
@@ -233,7 +234,7 @@ def test_a_sweep_touches_the_data_twice(low_rank, monkeypatch):
                     return real(*args, **options)
 
                 monkeypatch.setattr(module, name, counted)
-    stage = plan(deepnmf.sdnmf_l, (8, 5), link="root").whole_stage(low_rank)
+    stage = plan(deepnmf.sdnmf_l, (8, 5), link="root").full_stage(low_rank)
     factors = stage.begin([np.ones((30, 8)), np.ones((8, 5))], np.ones((5, 40)))
     touched.clear()
     for _ in range(4):

@@ -25,7 +25,7 @@ def test_gradient_equals_finite_differences(penalty: Penalty, rng):
 def test_value_by_column_and_from_the_gram_matrix(penalty: Penalty, rng):
     F = rng.random((5, 3))
     assert np.sum(penalty.columns(F)) == pytest.approx(float(penalty.value(F)))
-    assert float(penalty.of_gram(F @ F.T)) == pytest.approx(float(penalty.value(F)))
+    assert float(penalty.of_codes(F, F @ F.T)) == pytest.approx(float(penalty.value(F)))
 
 
 @pytest.mark.parametrize("penalty", ALL, ids=named)

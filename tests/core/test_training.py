@@ -12,8 +12,10 @@ import scipy.sparse
 import deepnmf
 from deepnmf.core import linear
 from deepnmf.core import passes as samples
+from deepnmf.core.decode import basis_of, decode
 from deepnmf.core.extrapolation import Extrapolated
-from deepnmf.core.training import Plan, basis_of, decode, encode, train
+from deepnmf.core.plan import Plan
+from deepnmf.core.training import train
 from deepnmf.links import Identity
 from deepnmf.models.settings import plan_of
 from deepnmf.penalties import SquaredL1, TopLayer
@@ -117,7 +119,7 @@ def test_the_kkt_residual_falls(model, sizes, scaling, low_rank):
         pretrain_iter=0,  # one stage from the start on, so that residuals can be compared
         tol=0,
     )
-    assert train(low_rank, settings, rng_list(0), until_kkt(1e-3)).reason == "callback"
+    assert train(low_rank, settings, rng_list(0), until_kkt(1e-3)).reasons == "callback"
 
 
 @pytest.mark.parametrize("model", long(DEEP, "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2"), ids=named)
@@ -237,7 +239,7 @@ def test_a_sweep_touches_the_data_twice(sizes, solver, low_rank, monkeypatch):
         monkeypatch.setattr(
             samples, name, lambda *args, real=real: touched.append(1) or real(*args)
         )
-    stage = plan(deepnmf.sdnmf_l, sizes, tol=0, solver=solver).whole_stage(low_rank)
+    stage = plan(deepnmf.sdnmf_l, sizes, tol=0, solver=solver).full_stage(low_rank)
     sizes = (30, *sizes)
     weights = [np.ones(shape) for shape in itertools.pairwise(sizes)]
     factors = stage.begin(weights, np.ones((6, 40)))
@@ -262,8 +264,8 @@ def test_sparse_data_equal_dense_data(model, low_rank):
     sparse = train(scipy.sparse.csc_matrix(X), settings, rng_list(0))
     assert sparse.history[-1]["objective"] == pytest.approx(dense.history[-1]["objective"])
     np.testing.assert_allclose(
-        encode(scipy.sparse.csc_matrix(X), sparse.weights, settings),
-        encode(X, dense.weights, settings),
+        settings.encode(scipy.sparse.csc_matrix(X), sparse.weights),
+        settings.encode(X, dense.weights),
         atol=1e-5,
     )
 
@@ -274,7 +276,7 @@ def test_encoding_solves_every_sample_to_the_end(layer, low_rank):
 
     settings = plan(deepnmf.sdnmf_r, (8, 4), strength=0.1, max_iter=50)
     trained = train(low_rank, settings, rng_list(0))
-    H = encode(low_rank, trained.weights, settings, layer)
+    H = settings.encode(low_rank, trained.weights[:layer])
     basis = basis_of(trained.weights[:layer], Identity())
     k = basis.shape[1]
     # ½‖x − Ψh‖² + ½ λ (1ᵀh)² is a least squares problem with one more row.
@@ -303,5 +305,5 @@ def test_a_stopped_fit_keeps_what_it_has(low_rank):
 
     trained = train(low_rank, settings, rng_list(0), stop_in_pretraining)
     assert len(trained.history) == 3
-    assert trained.reason == "callback"
+    assert trained.reasons == "callback"
     assert [W.shape for W in trained.weights] == [(30, 8), (8, 6)]

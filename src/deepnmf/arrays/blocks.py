@@ -253,7 +253,7 @@ def _product_of_transposed(A: Block, B: Block) -> Block:
 
 def lazy(function: Callable[..., Any], *arguments: Any, **options: Any) -> Blocked:
     """function(…) block by block; what it makes of a block has as many columns."""
-    given = _nodes(arguments)
+    given = nodes_of(arguments)
     # One column of zeros tells shape and type.
     with np.errstate(all="ignore"):
         tried = function(*(_example(one) for one in arguments), **options)
@@ -264,7 +264,7 @@ def lazy(function: Callable[..., Any], *arguments: Any, **options: Any) -> Block
 
 def parts(function: Callable[..., tuple[Any, ...]], count: int, *arguments: Any) -> list[Node]:
     """The `count` results of function(…), worked out together."""
-    node = Applied(function, _nodes(arguments))
+    node = Applied(function, nodes_of(arguments))
     return [Item(node, place) for place in range(count)]
 
 
@@ -276,7 +276,7 @@ def total(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 def totals(wanted: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]) -> list:
     """Several sums over the blocks in one pass."""
     layout = layout_of([one for _, arguments, _ in wanted for one in arguments])
-    nodes = [Applied(function, _nodes(given), options) for function, given, options in wanted]
+    nodes = [Applied(function, nodes_of(given), options) for function, given, options in wanted]
     return layout.sweep(sums=nodes).sums
 
 
@@ -314,7 +314,8 @@ def layout_of(arguments: Iterable[Any]) -> Layout:
     return next(one.layout for one in arguments if isinstance(one, Blocked))
 
 
-def _nodes(arguments: Iterable[Any]) -> tuple[Any, ...]:
+def nodes_of(arguments: Iterable[Any]) -> tuple[Any, ...]:
+    """The arguments of a function of blocks, blocked arrays as the nodes that make them."""
     return tuple(one.node if isinstance(one, Blocked) else one for one in arguments)
 
 

@@ -1,92 +1,37 @@
-"""The few array operations the core needs, on NumPy and torch.
+"""The few array operations that the core needs, on NumPy, SciPy's sparse matrices and torch.
 
-Besides them only `onepass`, for NumPy, and `fused` and `graphs`, for cards, know an array library:
-arrays decide where work is done.
-SciPy's sparse matrices are understood as X, the data, and nowhere else.
+Arrays decide where work is done. SciPy's sparse matrices are understood as X, the data, and nowhere
+else.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import array_api_compat
 import numpy as np
 import scipy.sparse
 
-from deepnmf.arrays.blocks import SPACE, Blocked, lazy, total
+from deepnmf.arrays.blocks import Blocked, lazy, total
 from deepnmf.arrays.cpu import onepass
-
-Array = Any
-"""A NumPy array, a torch tensor or, with a column per sample, a `Blocked` array; where it says so,
-a SciPy sparse matrix as well."""
-
+from deepnmf.arrays.kinds import Array, is_numpy, is_sparse, namespace
+from deepnmf.arrays.tensors import is_tensor, runs_kernels, tensor_like
 
 COUNTED = 2**31
-"""Entries of a matrix that are too many for kernels on a card."""
-
-
-def is_sparse(X: Array) -> bool:
-    """Whether X is a SciPy sparse matrix or array."""
-    return bool(scipy.sparse.issparse(X))
-
-
-def is_numpy(X: Array) -> bool:
-    """Whether X is worked on by NumPy: an array of its own or a sparse matrix."""
-    return isinstance(X, np.ndarray | Blocked) or is_sparse(X)
-
-
-def is_blocked(X: Array) -> bool:
-    """Whether X is kept by blocks of samples."""
-    return isinstance(X, Blocked)
-
-
-def namespace(*arrays: Array) -> Any:
-    """The array library of these arrays: functions of the array API standard."""
-    if any(isinstance(array, Blocked) for array in arrays):
-        return SPACE
-    dense = [array for array in arrays if not is_sparse(array)]
-    return array_api_compat.array_namespace(*(dense or [np.empty(0)]))
+"""Kernels on a card count entries in 32 bits: matrices with this many or more do without them."""
 
 
 def fused_kernels(X: Array) -> ModuleType | None:
-    """The kernels for arrays on the current CUDA device, which is where they would be launched;
-    None for others, for matrices of more entries than they count to, or where Triton is missing."""
-    if is_numpy(X) or X.device.type != "cuda" or not _has_triton():
+    """The kernels for arrays on the current CUDA device.
+
+    None for other arrays, for matrices with too many entries, and where Triton is missing.
+    """
+    if not runs_kernels(X) or X.shape[-2] * X.shape[-1] >= COUNTED:
         return None
-    if X.shape[-2] * X.shape[-1] >= COUNTED:
-        return None
-    if X.device.index != importlib.import_module("torch").cuda.current_device():
-        return None
-    return importlib.import_module("deepnmf.arrays.cuda.fused")
+    from deepnmf.arrays.cuda import fused
 
-
-@contextmanager
-def tensor_cores(X: Array, wanted: bool) -> Iterator[None]:
-    """Let products on a CUDA device round their input to TF32 (10 bits), where wanted."""
-    if not wanted or is_numpy(X) or X.device.type != "cuda":
-        yield
-        return
-    settings = importlib.import_module("torch").backends.cuda.matmul
-    name, on = (
-        ("fp32_precision", "tf32") if hasattr(settings, "fp32_precision") else ("allow_tf32", True)
-    )
-    before = getattr(settings, name)
-    setattr(settings, name, on)
-    try:
-        yield
-    finally:
-        setattr(settings, name, before)
-
-
-@cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+    return fused
 
 
 def stack_shape(X: Array) -> tuple[int, ...]:
@@ -160,6 +105,48 @@ def wider(X: Array, columns: int) -> Array:
         empty = scipy.sparse.csc_array((X.shape[0], extra), dtype=X.dtype)
         return scipy.sparse.hstack([X, empty], format="csc")
     return namespace(X).concat([X, zeros((*X.shape[:-1], extra), X)], axis=-1)
+
+
+def taller(V: Array, rows: int) -> Array:
+    """V with rows of zeros added up to that many."""
+    if isinstance(V, Blocked):
+        return lazy(taller, V, rows)
+    below = zeros((*V.shape[:-2], rows - V.shape[-2], V.shape[-1]), V)
+    return namespace(V).concat([V, below], axis=-2)
+
+
+def absolute(X: Array) -> Array:
+    """|X|, entry by entry; X may be sparse."""
+    return abs(X) if is_sparse(X) else namespace(X).abs(X)
+
+
+def stored_entries(X: Array) -> Array:
+    """The entries of X that are stored: all of a dense array, the nonzeros of a sparse one."""
+    return X.data if is_sparse(X) else X
+
+
+def largest_entry(X: Array) -> float:
+    """The largest absolute entry, without a copy; 0 for an empty X."""
+    values = stored_entries(X)
+    if 0 in values.shape:
+        return 0.0
+    xp = namespace(values)
+    return max(float(xp.max(values)), -float(xp.min(values)))
+
+
+def dense(X: Array) -> Array:
+    """X, with every entry of a sparse matrix stored."""
+    return X.toarray() if is_sparse(X) else X
+
+
+def graph_like(A: Array, X: Array) -> Array:
+    """A sparse matrix A as it can be multiplied with arrays of the library of X."""
+    return to_device(A.toarray(), X) if is_tensor(X) else A.astype(X.dtype)
+
+
+def kept_as(array: np.ndarray, like: Array) -> Array:
+    """A NumPy array in the library and on the device of `like`, in its own type."""
+    return tensor_like(array, like) if is_tensor(like) else array
 
 
 def take_columns(A: Array, places: Array) -> Array:
@@ -243,6 +230,12 @@ def to_double(A: Array) -> Array:
     """A in double precision."""
     xp = namespace(A)
     return xp.astype(A, xp.float64, copy=False)
+
+
+def divisor(sizes: Array) -> Array:
+    """Sizes that one may divide by: 1 where they are not above 0."""
+    xp = namespace(sizes)
+    return xp.where(sizes > 0, sizes, xp.ones_like(sizes))
 
 
 def at_least(F: Array, floor: float) -> Array:

@@ -25,8 +25,8 @@ def demo(
 
     from deepnmf.data import load_digits
     from deepnmf.evaluation import cluster_scores
-    from deepnmf.files.models import save
     from deepnmf.models.presets import sdnmf_l
+    from deepnmf.models.storage import save
 
     folder = output_folder(output)
     check_writable(str(folder / "report.html"))
@@ -99,10 +99,10 @@ def demo(
 
 def _fitted(model: Any, X: Any) -> tuple[Any, float]:
     """The codes, and the seconds the fit took."""
-    from deepnmf.models.advice import whole
+    from deepnmf.models.advice import complete
 
     began = time.perf_counter()
     with progress(2 * model.pretrain_iter + model.max_iter) as callback:
         codes = model.set_params(callback=callback).fit_transform(X)
-    whole(model).set_params(callback=None)
+    complete(model).set_params(callback=None)
     return codes, time.perf_counter() - began

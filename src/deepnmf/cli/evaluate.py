@@ -28,7 +28,7 @@ def evaluate(
 ) -> None:
     """Cluster the codes with K-means and score them against labels."""
     from deepnmf.evaluation import cluster_scores
-    from deepnmf.files.models import load_stored
+    from deepnmf.models.storage import load_stored
 
     inputs.one_of("--normalize-codes", normalize_codes, inputs.NORMALIZE)
     stored = load_stored(model)

@@ -67,9 +67,9 @@ def fit(
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON."),
 ) -> None:
     """Train a model and write it to a file."""
-    from deepnmf.files.models import save
     from deepnmf.models.advice import interrupted
     from deepnmf.models.registry import MODELS
+    from deepnmf.models.storage import save
 
     single = [name for name, known in MODELS.items() if not known.several]
     inputs.one_of("--model", model, single)

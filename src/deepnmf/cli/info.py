@@ -14,7 +14,7 @@ def info(
     as_json: bool = typer.Option(False, "--json", help="Print it as JSON."),
 ) -> None:
     """Say what is in a model file."""
-    from deepnmf.files.models import load_stored
+    from deepnmf.models.storage import load_stored
 
     stored = load_stored(model)
     fitted, notes = stored.model, stored.notes

@@ -17,7 +17,7 @@ def report(
     output: str = typer.Option(..., "-o", "--output", help="The page to write: report.html."),
 ) -> None:
     """Write one HTML file to explore a model: classes, samples, their parts, and so on down."""
-    from deepnmf.files.models import load_stored
+    from deepnmf.models.storage import load_stored
 
     target = check_writable(output, (".html", ".htm"))
     stored = load_stored(model)

@@ -25,7 +25,7 @@ def reproduce(
     """Fit and score what a table or figure of the paper shows. Started again it goes on."""
     from deepnmf.experiments.design import NAMES, load
     from deepnmf.experiments.rows import read
-    from deepnmf.models.settings import DEVICES
+    from deepnmf.samples.place import DEVICES
 
     inputs.one_of("NAME", name, [*NAMES, "fig8", "rate"])
     inputs.one_of("--device", device, list(DEVICES))

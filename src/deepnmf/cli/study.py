@@ -40,7 +40,7 @@ def study(
     from deepnmf.data.dataset import Dataset
     from deepnmf.experiments.design import Experiment
     from deepnmf.experiments.rows import read
-    from deepnmf.models.settings import DEVICES
+    from deepnmf.samples.place import DEVICES
 
     inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
     inputs.one_of("--dtype", dtype, inputs.DTYPES)

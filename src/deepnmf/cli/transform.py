@@ -21,7 +21,7 @@ def transform(
     layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
 ) -> None:
     """Write the codes of samples, one row a sample."""
-    from deepnmf.files.models import load_stored
+    from deepnmf.models.storage import load_stored
 
     target = check_writable(output, OUTPUTS)
     if target.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
@@ -42,7 +42,7 @@ def write_codes(target: Path, codes: Any, names: Any) -> None:
 
     import numpy as np
 
-    from deepnmf.files.models import write_atomically
+    from deepnmf.files.atomic import write_atomically
 
     buffer = io.BytesIO()
     if target.suffix.lower() == ".npy":

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deepnmf.arrays import Array, choose
+from deepnmf.arrays import Array, choose, is_blocked
 from deepnmf.links import Link
 
 
@@ -65,6 +65,24 @@ class Chain:
         G = self.M @ codes[0] - self.P
         return replace(self, weights=tuple(Ws), A=tuple(products), codes=tuple(codes), G=G)
 
+    def stepped(self, level: int, codes: bool, F: Array, A: Array, G: Array) -> Chain:
+        """The pass with F as H_L (`codes`) or as W_level, A_level being A_2, and G_1 known."""
+        weights, H = list(self.weights), list(self.codes)
+        if codes:
+            H[-1] = F
+        else:
+            weights[level - 1] = F
+        H[0] = self.link.decode(A)
+        products = (A, *self.A[1:])
+        return replace(self, weights=tuple(weights), A=products, codes=tuple(H), G=G)
+
+    def settled(self) -> Chain:
+        """The pass to take the next step from. By blocks, steps are only recorded, and taking one
+        after another would compute the earlier ones again: the pass starts afresh there."""
+        if not is_blocked(self.P):
+            return self
+        return Chain.forward(self.link, self.weights, self.codes[-1], self.M, self.P)
+
     def rescaled(self, weights: Sequence[Array], H: Array) -> Chain:
         """The same pass with the scale between W_L and H_L moved: their product is what it was."""
         return replace(self, weights=tuple(weights), codes=(*self.codes[:-1], H))
@@ -85,7 +103,7 @@ class Chain:
         return self.weights[-1].mT @ self.error(self.depth)
 
     def merged(self, keep: Array, before: Chain) -> Chain:
-        """This pass for the problems in `keep`, `before` for the others."""
+        """This pass for the problems in `keep`, and `before` for the others."""
         return replace(
             self,
             weights=tuple(

@@ -2,9 +2,9 @@
 
     F ← P(F − t ∇f(F))
 
-H_L takes one step size a sample, W_l one a run; both are remembered from sweep to sweep. Where φ is
-a quadratic polynomial and A_2 linear in the factor, f along the step is a quartic whose minimum is
-found exactly, and nothing is evaluated twice; otherwise steps are tried by Armijo's rule.
+H_L has one step size per sample, W_l one per run; both are remembered from sweep to sweep. Where φ
+is a quadratic polynomial and A_2 linear in the factor, f along the step is a quartic. Its minimum
+is found exactly, and nothing is evaluated twice. Otherwise steps are tried by Armijo's rule.
 
 Where nothing else moves, as in encoding, exact steps can be conjugate to the ones before,
 
@@ -15,25 +15,29 @@ with g the gradient where F may move, 0 where F is 0 and would fall (Polak and R
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from deepnmf.arrays import (
     Array,
     column_dots,
+    divisor,
     fused_kernels,
     inner,
-    is_blocked,
+    inner_products,
     namespace,
     positive,
     scalars,
 )
-from deepnmf.arrays.blocks import totals
 from deepnmf.core.chain import Chain
 from deepnmf.core.quartic import minimise_quartic
 from deepnmf.penalties import Penalty
 from deepnmf.solvers.quadratic import nearest
+from deepnmf.solvers.stopping import per_run
 
+STEPS = 3
+"""Gradient steps per factor and sweep."""
 SIGMA = 0.01
 DOWNHILL = 0.01
 """The least share of ‖g‖² that −⟨E, g⟩ must have."""
@@ -99,13 +103,35 @@ class Variable:
         """⟨u, v⟩ for every problem: a sample for H_L, a run for W_l."""
         return column_dots(U, V) if self.codes else scalars(inner(U, V), U)
 
+    def all_dots(self, pairs: Sequence[tuple[Array, Array]]) -> list[Array]:
+        """`dots` of several pairs, in one pass over the samples."""
+        if self.codes:
+            return [column_dots(U, V) for U, V in pairs]
+        like = pairs[0][0]
+        return [scalars(value, like) for value in inner_products(pairs)]
+
     def first_step(self, F: Array, gradient: Array) -> Array:
         """A step size to begin with, for a step of a tenth of the problem's own size."""
         xp = namespace(F)
         size, slope = self.dots(F, F), self.dots(gradient, gradient)
-        size = xp.where(size > 0, size, xp.ones_like(size))
-        t = 0.1 * xp.sqrt(size / xp.where(slope > 0, slope, xp.ones_like(slope)))
-        return xp.clip(t, *STEP_RANGE)
+        return xp.clip(0.1 * xp.sqrt(divisor(size) / divisor(slope)), *STEP_RANGE)
+
+
+class Taken(NamedTuple):
+    """The pass after several steps, the next step size, and the first gradient mapping."""
+
+    chain: Chain
+    t: Array
+    mapping: Array
+    """Per run."""
+
+
+def steps(chain: Chain, variable: Variable, t: Array | None) -> Taken:
+    """The gradient steps of one factor in a sweep: `STEPS` of them."""
+    chain, t, first, _ = step(chain, variable, t)
+    for _ in range(STEPS - 1):
+        chain, t, _, _ = step(chain.settled(), variable, t)
+    return Taken(chain.settled(), t, per_run(first))
 
 
 def step(
@@ -150,7 +176,7 @@ def _conjugate(
     free = xp.astype((F > 0) | (gradient < 0), F.dtype)
     g = gradient * free
     size, last = dots(g, g), dots(before.g, before.g)
-    beta = positive(size - dots(g, before.g)) / xp.where(last > 0, last, xp.ones_like(last))
+    beta = positive(size - dots(g, before.g)) / divisor(last)
     E = beta * before.E * free - g
     return Heading(g, xp.where(dots(E, g) < -DOWNHILL * size, E, -g)), size
 
@@ -184,20 +210,8 @@ def _exact(
     else:
         A, G = positive(chain.A[0] + s * B), chain.G + s * MU1 + s * s * MU2
     F = positive(F + s * D)
-    moved = Chain(
-        chain.link,
-        chain.weights
-        if variable.codes
-        else (*chain.weights[: variable.level - 1], F, *chain.weights[variable.level :]),
-        chain.M,
-        chain.P,
-        (A, *chain.A[1:]),
-        (chain.link.decode(A), *chain.codes[1:-1], F)
-        if variable.codes
-        else (chain.link.decode(A), *chain.codes[1:]),
-        G,
-    )
-    # Towards the step that would have been taken whole; a step not taken was too long.
+    moved = chain.stepped(variable.level, variable.codes, F, A, G)
+    # Aim at the step that would be taken in full. A step that was not taken was too long.
     factor = xp.where(s > 0, xp.clip(2 * s, 0.25, None), 0.25 * xp.ones_like(s))
     return moved, t * factor
 
@@ -215,11 +229,7 @@ def _coefficients(
         c1, c2, c3, c4 = (sums[..., [index], :] for index in range(4))
         return c1, c2, c3, c4
     pairs = ((G, U1), (G, U2), (U1, MU1), (U1, MU2), (U2, MU2))
-    if is_blocked(G) and not variable.codes:  # all in one pass
-        found = totals([(inner, pair, {}) for pair in pairs])
-        GU1, GU2, first, mixed, second = (scalars(value, G) for value in found)
-    else:
-        GU1, GU2, first, mixed, second = (variable.dots(*pair) for pair in pairs)
+    GU1, GU2, first, mixed, second = variable.all_dots(pairs)
     return GU1, GU2 + first / 2, mixed, second / 2
 
 

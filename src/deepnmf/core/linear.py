@@ -27,6 +27,7 @@ from deepnmf.arrays import (
     scalars,
     trace,
 )
+from deepnmf.core.decode import product
 from deepnmf.core.passes import Sums, add_up, update_codes
 from deepnmf.core.stage import Stage, choose_each
 from deepnmf.solvers.quadratic import nearest, weights_problem
@@ -188,11 +189,3 @@ def fit_of_sums(half_norm: Array, basis: Array, basis_gram: Array, S: Array, Q: 
     fit = half_norm - precise_inner(Q, basis) + precise_inner(basis_gram, S) / 2
     # Rounding can leave the fit of an exact factorization a hair below zero.
     return namespace(fit).maximum(fit, 0 * fit)
-
-
-def product(weights: Sequence[Array]) -> Array:
-    """Ψ_l = W_1 … W_l."""
-    basis = weights[0]
-    for W in weights[1:]:
-        basis = basis @ W
-    return basis

@@ -13,6 +13,7 @@ from typing import Any
 
 from deepnmf.arrays import (
     Array,
+    Recipe,
     choose,
     epsilon,
     gram,
@@ -20,13 +21,14 @@ from deepnmf.arrays import (
     is_blocked,
     namespace,
     over_samples,
+    pass_over,
     put_columns,
     take_columns,
     transposed_product,
+    wider,
 )
-from deepnmf.arrays.blocks import Node, ToStore, lazy, parts
 from deepnmf.core.chain import Chain
-from deepnmf.core.line_search import Heading, Variable, step
+from deepnmf.core.line_search import Heading, Variable, step, steps
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.passes import add_up, least_squares
 from deepnmf.core.revival import count_dead, revive
@@ -35,13 +37,12 @@ from deepnmf.links import Link
 from deepnmf.penalties import Penalty, Zero
 from deepnmf.solvers import Nesterov
 from deepnmf.solvers.quadratic import weights_problem
-from deepnmf.solvers.stopping import per_run
 
 WIDTH = 64
 """Samples are encoded in multiples of this: the edges of a matrix product round differently from
 its middle, and what a sample's code is must not hang on its place among others."""
-STEPS = 3
-"""Gradient steps per factor and sweep."""
+ROUGHLY = Nesterov(max_steps=30)
+"""The solver of each layer's codes before they are polished through all layers."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,7 @@ class NonlinearStage(Stage):
         P = transposed_product(W1, self.X, by_rows=True)
         chain = Chain.forward(self.link, factors.weights, factors.H, factors.first_gram, P)
         codes = self._codes(chain)
-        if is_blocked(P):
-            anew = lazy(encode_roughly, self.X, chain.weights, self.link, codes.penalty).node
-            chain, memories[-1], found = _descend_codes_by_blocks(chain, codes, memories[-1], anew)
-        else:
-            chain, memories[-1], found = _descend(chain, codes, memories[-1])
+        chain, memories[-1], found = _descend_codes(self.X, chain, codes, memories[-1])
         chain = chain.rescaled(*self.scaling.fix_rows(chain.weights, chain.codes[-1]))
         residual = residual + found
         for level in range(depth, 1, -1):
@@ -149,29 +146,29 @@ class NonlinearStage(Stage):
 
 
 def _descend(chain: Chain, variable: Variable, t: Array) -> tuple[Chain, Array, Array]:
-    """A few steps of one factor, and ‖F‖² times its gradient mapping as they found it."""
+    """A few steps of one factor, and ‖F‖² times its gradient mapping before them."""
     F = variable.value(chain)
-    size, residual = inner(F, F), None
-    for _ in range(STEPS):
-        chain, t, mapping, _ = step(chain, variable, t)
-        residual = per_run(mapping) if residual is None else residual
-        if is_blocked(chain.P):  # written down anew: a step on top of a step would be done twice
-            chain = Chain.forward(chain.link, chain.weights, chain.codes[-1], chain.M, chain.P)
-    return chain, t, residual * size
+    size = inner(F, F)
+    chain, t, mapping = steps(chain, variable, t)
+    return chain, t, mapping * size
 
 
-def _descend_codes_by_blocks(
-    chain: Chain, variable: Variable, t: Array, anew: Node
+def _descend_codes(
+    X: Array, chain: Chain, variable: Variable, t: Array
 ) -> tuple[Chain, Array, Array]:
-    """`_descend` for H_L: all steps of a block in one pass. `anew` makes a block that is lost."""
+    """`_descend` for H_L. By blocks, all steps of a block are one pass."""
+    if not is_blocked(X):
+        return _descend(chain, variable, t)
+    # A lost block is encoded again. Only the last layer has its penalty then.
+    penalties = (*(Zero() for _ in chain.weights[1:]), variable.penalty)
     H = chain.codes[-1]
-    nodes = parts(_codes_of_block, 4, chain.link, chain.weights, H, chain.M, chain.P, variable, t)
-    found = H.layout.sweep(
-        [ToStore(nodes[0], H.shape[0], H.dtype, anew)], sums=nodes[2:], collect=nodes[1:2]
-    )
-    mapping, size = found.sums
-    moved = Chain.forward(chain.link, chain.weights, found.stored[0], chain.M, chain.P)
-    return moved, found.collected[0], mapping * size
+    passed = pass_over(
+        _codes_of_block, chain.link, chain.weights, H, chain.M, chain.P, variable, t,
+        rows=H.shape[0], sums=2, recipe=Recipe(coded, (X, chain.weights, chain.link, penalties)),
+    )  # fmt: skip
+    mapping, size = passed.sums
+    moved = Chain.forward(chain.link, chain.weights, passed.stored, chain.M, chain.P)
+    return moved, passed.collected, mapping * size
 
 
 def _codes_of_block(
@@ -183,22 +180,20 @@ def _codes_of_block(
     variable: Variable,
     t: Array,
 ) -> tuple[Array, Array, Array, Array]:
-    """H_L and step sizes of a block after a few steps, its gradient mapping before them, ‖H_L‖²."""
-    chain, size, residual = Chain.forward(link, weights, H, M, P), inner(H, H), None
-    for _ in range(STEPS):
-        chain, t, mapping, _ = step(chain, variable, t)
-        residual = per_run(mapping) if residual is None else residual
-    return chain.codes[-1], t, residual, size
+    """H_L and step sizes of a block after its steps, its gradient mapping before them, ‖H_L‖²."""
+    chain, t, mapping = steps(Chain.forward(link, weights, H, M, P), variable, t)
+    return chain.codes[-1], t, mapping, inner(H, H)
 
 
-def encode_roughly(X: Array, weights: Sequence[Array], link: Link, penalty: Penalty) -> Array:
-    """Codes through all layers, layer by layer and then polished."""
+def coded(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]) -> Array:
+    """The codes of samples in memory through the layers, one penalty per layer: first roughly,
+    layer by layer, then polished through all of them."""
+    samples = X.shape[-1]
+    X = wider(X, -(-samples // WIDTH) * WIDTH)
     H = X
-    for below, W in enumerate(weights):
-        data = link.project(H) if below else X
-        last = below == len(weights) - 1
-        H = least_squares(data, W, penalty if last else Zero(), Nesterov(max_steps=30))
-    return polish_codes(link, weights, X, H, penalty)
+    for below, (W, R) in enumerate(zip(weights, penalties, strict=True)):
+        H = least_squares(link.project(H) if below else X, W, R, ROUGHLY)
+    return polish_codes(link, weights, X, H, penalties[-1])[..., :samples]
 
 
 def polish_codes(

@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deepnmf.arrays import Array, gram, inner, spread, squared_norm
+from deepnmf.core.decode import first_codes, product
 from deepnmf.core.extrapolation import Extrapolated
-from deepnmf.core.linear import Factors, LinearStage, fit_of_sums, product
+from deepnmf.core.linear import Factors, LinearStage, fit_of_sums
 from deepnmf.core.nonlinear import NonlinearFactors, NonlinearStage
 from deepnmf.core.passes import Sums, add_up
-from deepnmf.core.training import Plan, encode, first_codes, train
+from deepnmf.core.plan import Plan
+from deepnmf.core.training import train
 from deepnmf.core.watch import Record
 from deepnmf.solvers.quadratic import weights_problem
 from deepnmf.starts import Generators
@@ -46,11 +48,11 @@ def absorb(X: Array, plan: Plan, stream: Stream, forget: float) -> tuple[Stream,
     """The stream with another batch X (m, n), and a record of how well the batch fitted before the
     weights knew it (if it is not the first)."""
     X = spread(X)
-    H = encode(X, stream.weights, plan)
+    H = plan.encode(X, stream.weights)
     first = H if plan.link.linear else first_codes(stream.weights, plan.link, H)
     basis = product(stream.weights) if plan.link.linear else stream.weights[0]
     record = _record(X, plan, stream, H, basis, add_up(X, first))
-    stage = plan.whole_stage(X)
+    stage = plan.full_stage(X)
     stage = stage.stage if isinstance(stage, Extrapolated) else stage
     samples = forget * stream.samples + X.shape[-1]
     if isinstance(stage, LinearStage):

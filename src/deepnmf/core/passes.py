@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 from deepnmf.arrays import (
     Array,
+    Recipe,
     epsilon,
     gram,
-    in_order,
-    is_blocked,
     is_numpy,
+    pass_over,
     product_transposed,
+    sums_over_samples,
     transposed_product,
 )
-from deepnmf.arrays.blocks import ToStore, lazy, parts
 from deepnmf.penalties import Penalty
 from deepnmf.solvers import Coordinate, Nesterov, Solver
 from deepnmf.solvers.quadratic import codes_problem
@@ -40,13 +40,15 @@ class Sums(NamedTuple):
 
 def add_up(X: Array, H: Array) -> Sums:
     """The sums for given codes."""
-    if is_blocked(X):
-        return Sums(*X.layout.sweep(sums=parts(_both_sums, 2, X, H)).sums)
-    return Sums(gram(H.mT), product_transposed(X, H))
+    return Sums(*sums_over_samples(_both_sums, 2, X, H))
+
+
+def _both_sums(X: Array, H: Array) -> tuple[Array, Array]:
+    return gram(H.mT), product_transposed(X, H)
 
 
 class Coded(NamedTuple):
-    """Codes after a pass, the sums for them, the solver's memory and KKT residual."""
+    """Codes after a pass, their sums, and the solver's memory and KKT residual."""
 
     H: Array
     sums: Sums
@@ -63,23 +65,13 @@ def update_codes(
     solver: Solver,
     memory: Any,
 ) -> Coded:
-    """Lower ½‖X − ΨH‖² + R(H) from the codes there are, then add up."""
-    if is_blocked(X):
-        nodes = parts(_updated, 5, X, H, basis, basis_gram, penalty, solver, memory)
-        anew = lazy(nonnegative_least_squares, X, basis, penalty).node
-        codes = ToStore(nodes[0], basis.shape[-1], X.dtype, anew)
-        found = X.layout.sweep([codes], sums=nodes[2:], collect=nodes[1:2])
-        residual, S, Q = found.sums
-        return Coded(found.stored[0], Sums(S, Q), found.collected[0], residual)
-    problem = codes_problem(basis_gram, transposed_product(basis, X), penalty)
-    H, memory, residual = solver.update(problem, H, memory)
-    del problem
-    return Coded(H, add_up(X, H), memory, residual)
-
-
-def _both_sums(X: Array, H: Array) -> tuple[Array, Array]:
-    """The sums of a block."""
-    return tuple(add_up(X, H))  # type: ignore[return-value]
+    """Lower ½‖X − ΨH‖² + R(H) from the current codes, then add up."""
+    passed = pass_over(
+        _updated, X, H, basis, basis_gram, penalty, solver, memory,
+        rows=basis.shape[-1], sums=3, recipe=Recipe(nonnegative_least_squares, (X, basis, penalty)),
+    )  # fmt: skip
+    residual, S, Q = passed.sums
+    return Coded(passed.stored, Sums(S, Q), passed.collected, residual)
 
 
 def _updated(
@@ -91,19 +83,20 @@ def _updated(
     solver: Solver,
     memory: Any,
 ) -> tuple[Array, Any, Array, Array, Array]:
-    """`update_codes` of a block, as what is stored, collected and summed."""
-    coded = update_codes(X, H, basis, basis_gram, penalty, solver, memory)
-    # Row by row, as they are kept in files: products round by how their factors lie.
-    return in_order(coded.H), coded.memory, coded.residual, coded.sums.S, coded.sums.Q
+    """New codes of a block, the solver's memory of them, and what is summed over blocks."""
+    problem = codes_problem(basis_gram, transposed_product(basis, X), penalty)
+    H, memory, residual = solver.update(problem, H, memory)
+    del problem
+    return H, memory, residual, *_both_sums(X, H)
 
 
 def nonnegative_least_squares(X: Array, basis: Array, penalty: Penalty) -> Array:
-    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved until rounding is in sight."""
+    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved until only rounding is left."""
     return least_squares(X, basis, penalty, _encoder(X))
 
 
 def _encoder(X: Array) -> Solver:
-    """What finds codes to the end with the weights frozen."""
+    """The solver that finds codes to the end with the weights frozen."""
     double = epsilon(X) < 1e-10
     if is_numpy(X):
         return Coordinate(max_passes=2000, tol=1e-20 if double else 1e-12)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from deepnmf.arrays import Array, choose, epsilon, squared_norm
 from deepnmf.core.revival import count_dead
@@ -16,19 +16,51 @@ from deepnmf.penalties import Penalty
 from deepnmf.solvers import Solver
 
 
+class Factorized(Protocol):
+    """What the loop asks of factors."""
+
+    @property
+    def weights(self) -> tuple[Array, ...]: ...
+
+    @property
+    def H(self) -> Array: ...
+
+    @property
+    def used(self) -> Array:
+        """Which rows of H have an entry > 0."""
+
+    @property
+    def residual(self) -> Array:
+        """How far from a KKT point the factors are, per run."""
+
+    def kept(self, active: Array, before: Any) -> Any:
+        """These factors for the runs that go on, `before` for those that have stopped."""
+
+
+class Sweeping(Protocol):
+    """What the loop asks of a stage."""
+
+    @property
+    def recordable(self) -> bool: ...
+
+    def sweep(self, factors: Any) -> Any: ...
+
+    def objective(self, factors: Any) -> tuple[Array, Array]: ...
+
+    def dead(self, factors: Any) -> Array: ...
+
+    def negligible(self, tol: float) -> Array: ...
+
+
 @dataclass(frozen=True)
 class Descent(ABC):
-    """What the loop asks of a problem: sweeps over factors, and their objective.
-
-    Factors have `weights`, `H`, `used` (which rows of H have an entry > 0) and `residual`; those of
-    a stack also `kept`.
-    """
+    """What the loop asks of a problem: sweeps over factors, and their objective."""
 
     X: Array
 
     @property
     def recordable(self) -> bool:
-        """Whether a sweep is launches on a card alone, as `graphs.Recorded` needs them."""
+        """Whether a sweep only launches kernels on a card, so that a CUDA graph can record it."""
         return False
 
     @abstractmethod

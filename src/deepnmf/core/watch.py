@@ -1,4 +1,4 @@
-"""What a fit tells while it runs, and the points from which it could go on."""
+"""What a fit reports while it runs, and the points from which it can continue."""
 
 from __future__ import annotations
 
@@ -11,35 +11,38 @@ from deepnmf.arrays import Array
 from deepnmf.arrays.draws import Generators
 
 Record = dict[str, Any]
-Report = Callable[[Record, Sequence[Array]], bool]
-"""Gets a record and the weights (of the stage) after every sweep; True stops the fit, which keeps
+"""One sweep in numbers, as `history_` has it."""
+Listener = Callable[[Record, Sequence[Array]], bool]
+"""Gets a record and the weights of the stage after every sweep. True stops the fit, which keeps
 what it has."""
-
+StageName = Literal["pretrain", "finetune"]
 Reason = Literal["converged", "limit", "callback", "interrupted"]
+"""Why a run stopped."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Where a fit stands between two sweeps: all that the rest of it depends on, but for X."""
+    """Where a fit stands between two sweeps: all that the rest of it depends on, except X."""
 
     layer: int | None
-    """The layer that is pre-trained, 1 … L; None: fine-tuning."""
+    """The layer in pre-training, 1 … L; None in fine-tuning."""
     weights: tuple[Array, ...]
     """In pre-training, of the layers below."""
     data: Array | None
-    """In pre-training, the input of the layer; None: X."""
+    """In pre-training, the input of the layer; None if that is X."""
     factors: Any
     sweep: int
-    objective: Any
+    objective: Array | None
     reason: Reason | None = None
-    """Why fine-tuning was over; None: it was not."""
+    """Why fine-tuning ended; None if it did not."""
 
 
 class Keeper(Protocol):
-    """Keeps points of a fit where they outlast it."""
+    """Stores points of a fit, so that they outlast it."""
 
     def begun(self, generators: Generators) -> tuple[Point, list[Record]] | None:
-        """The point to go on from, and the history up to it; the generators as they were there."""
+        """The stored point and the history up to it, or None. Sets the generators to their state
+        at that point."""
 
     def offer(
         self,
@@ -49,40 +52,41 @@ class Keeper(Protocol):
         *,
         at_once: bool = False,
     ) -> None:
-        """A point that may be kept, or (`at_once`) must be."""
+        """A point that may be stored, or (`at_once`) must be."""
 
 
 class Watch:
-    """Keeps the history of a fit and its points, and hears whether somebody wants it stopped."""
+    """Keeps the history of a fit, offers its points to a keeper, and knows if it is to stop."""
 
     def __init__(
         self,
-        report: Report | None,
+        listener: Listener | None,
         keeper: Keeper | None = None,
         generators: Generators = (),
     ) -> None:
-        self.report, self.keeper, self.generators = report, keeper, generators
+        self.listener, self.keeper, self.generators = listener, keeper, generators
         self.history: list[Record] = []
         self.began = time.perf_counter()
         self.stopped: Reason | None = None
         self.weights: tuple[Array, ...] = ()
         self.data: Array | None = None
 
-    def go_on(self) -> Point | None:
-        """The point that was kept of this fit; its history and its clock are taken up."""
-        found = None if self.keeper is None else self.keeper.begun(self.generators)
-        if found is None:
+    def resume(self) -> Point | None:
+        """The stored point of this fit, if there is one. Its history and its clock continue."""
+        stored = None if self.keeper is None else self.keeper.begun(self.generators)
+        if stored is None:
             return None
-        point, self.history = found
+        point, self.history = stored
         if self.history:
             self.began -= self.history[-1]["seconds"]
         self.weights, self.data = point.weights, point.data
         return point
 
     def note(self, record: Record, weights: Sequence[Array]) -> None:
+        """Add a record to the history, and tell the listener."""
         record["seconds"] = time.perf_counter() - self.began
         self.history.append(record)
-        if self.report is not None and self.report(record, weights):
+        if self.listener is not None and self.listener(record, weights):
             self.stopped = "callback"
 
     def keep(
@@ -90,12 +94,12 @@ class Watch:
         layer: int | None,
         factors: Any,
         sweep: int,
-        objective: Any,
+        objective: Array | None,
         reason: Reason | None = None,
         *,
         at_once: bool = False,
     ) -> None:
-        """Offer a point of the stage that is going on, to be kept."""
+        """Offer a point of the current stage to the keeper."""
         if self.keeper is None:
             return
         self.keeper.offer(

@@ -14,8 +14,8 @@ from sklearn.preprocessing import normalize
 from deepnmf.data import Dataset
 from deepnmf.experiments import design
 from deepnmf.explain.hierarchy import Node, Tree, explain
-from deepnmf.files.models import load, save
-from deepnmf.models.advice import whole
+from deepnmf.models.advice import complete
+from deepnmf.models.storage import load, save
 from deepnmf.report.plots import class_hierarchy
 
 COLUMNS = ("layer", "unit", "parent", "weight", "share")
@@ -55,7 +55,7 @@ def samples(hierarchy: Hierarchy, dataset: Dataset) -> tuple[np.ndarray, np.ndar
 def fitted(hierarchy: Hierarchy, X: np.ndarray, path: Path, device: str) -> Any:
     """The model, from its file if it is there."""
     if not path.exists():
-        model = whole(hierarchy.fit.estimator.set_params(device=device, random_state=0).fit(X))
+        model = complete(hierarchy.fit.estimator.set_params(device=device, random_state=0).fit(X))
         notes = {"model": hierarchy.fit.model, "data": hierarchy.data, "normalize": "l2"}
         save(model, path, notes)
     return load(path)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from deepnmf.files.models import write_atomically
+from deepnmf.files.atomic import write_atomically
 
 COLUMNS = (
     "experiment", "fit", "fold", "seed", "name", "group", "repeat", "nmi", "naive_precision",

@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize as to_unit_norm
 
 from deepnmf.arrays import squared_norm
+from deepnmf.arrays.tensors import to_cuda
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
 from deepnmf.evaluation.many import scores_each_many
@@ -21,9 +22,9 @@ from deepnmf.experiments.design import Experiment, Fit, Scoring
 from deepnmf.experiments.rows import MEASURES, Rows
 from deepnmf.explain.measures import mean_sparseness, relative_error, stability
 from deepnmf.links import LINKS
-from deepnmf.models.advice import whole
+from deepnmf.models.advice import complete
 from deepnmf.models.many import fit_many, stackable, transform_many
-from deepnmf.samples.checks import on_card
+from deepnmf.samples.place import works_on_card
 from deepnmf.version import __version__
 
 Report = Callable[[str, int, int], None]
@@ -57,7 +58,7 @@ def run(
             if (fit.key, fold, seed) not in rows.done
         ]
         model = fit.estimator
-        card = on_card(X, device)
+        card = works_on_card(X, device)
         if "device" in model.get_params():
             model.set_params(device=device)
         work = _stacked if card and stackable(model) else _one_by_one
@@ -134,7 +135,7 @@ def _one_by_one(job: Job, wanted: list[tuple[int, int]]) -> Done:
         done = []
         for seed in seeds:
             began = time.perf_counter()
-            fitted = whole(clone(job.model).set_params(random_state=seed).fit(X[train]))
+            fitted = complete(clone(job.model).set_params(random_state=seed).fit(X[train]))
             Z = np.asarray(fitted.transform(X[test]))
             seconds = time.perf_counter() - began
             found = _about(fitted, X[train], Z, X[test], seconds)
@@ -163,16 +164,14 @@ def _stacked(job: Job, wanted: list[tuple[int, int]]) -> Done:
 
 
 def _stack_of(job: Job, some: list[int], wanted: list[tuple[int, int]]) -> Done:
-    import torch
-
     experiment, fit, X, y, folds = job.experiment, job.fit, job.X, job.y, job.folds
     every = range(_seeds(experiment, fit))
     chosen = {seed for fold, seed in wanted if fold in some}
     seeds = [seed for seed in every if experiment.stability or seed in chosen]
     began = time.perf_counter()
-    sets = [torch.from_numpy(X[folds[fold][0]]).cuda() for fold in some]
-    held_out = [torch.from_numpy(X[folds[fold][1]]).cuda() for fold in some]
-    models = [whole(model) for model in fit_many(sets, job.model, seeds=seeds)]
+    sets = [to_cuda(X[folds[fold][0]]) for fold in some]
+    held_out = [to_cuda(X[folds[fold][1]]) for fold in some]
+    models = [complete(model) for model in fit_many(sets, job.model, seeds=seeds)]
     codes = transform_many(models, held_out)
     seconds = (time.perf_counter() - began) / len(models)
     labels = None

@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepnmf.links import Identity, Link
-from deepnmf.models.baselines import Baseline, DeepSemiNMF, MultilayerNMF, NsNMF
-from deepnmf.models.baselines.ns import smooth
-from deepnmf.models.deep import DeepNMF
-from deepnmf.models.settings import link_of
-from deepnmf.samples.checks import is_tensor
+from deepnmf.arrays.tensors import to_numpy
+from deepnmf.links import Link
+from deepnmf.models.base import MatrixFactorization
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,29 +87,22 @@ def parts_of(weights: Sequence[np.ndarray], link: Link) -> np.ndarray:
 
 
 def decoder(model: Any) -> tuple[list[np.ndarray], Link]:
-    """W_1 … W_L, as decoding has them, in double precision, and the link between them."""
-    if not isinstance(model, DeepNMF | Baseline):
+    """W_1 … W_L, as decoding uses them, in double precision, and the link between them."""
+    if not isinstance(model, MatrixFactorization):
         raise TypeError(
             f"{type(model).__name__} has no hierarchy that can be shown: give a DeepNMF, or a "
-            "method of deepnmf.models.baselines that takes one matrix."
+            "method of deepnmf.baselines that takes one matrix."
         )
     check_is_fitted(model)
-    link: Link = Identity()
-    weights = model.weights_
-    if isinstance(model, DeepNMF | DeepSemiNMF | MultilayerNMF):
-        link = link_of(model.link)
-    if isinstance(model, MultilayerNMF):
-        weights = model._smoothed(weights)
-    elif isinstance(model, NsNMF):
-        weights = [smooth(weights[0], model.theta)]
-    return [_numpy(W).astype(np.float64) for W in weights], link
+    weights, link = model._decoder(model.weights_)
+    return [to_numpy(W).astype(np.float64) for W in weights], link
 
 
-def codes_of(model: Any, X: Any, layer: int | None = None) -> np.ndarray:
+def codes_of(model: MatrixFactorization, X: Any, layer: int | None = None) -> np.ndarray:
     """H (n, k): the codes of X that decoding starts from, in double precision."""
-    Z = _numpy(model.transform(X, layer)).astype(np.float64)
+    Z = to_numpy(model.transform(X, layer)).astype(np.float64)
     top = layer is None or layer == len(model.weights_)
-    if top and isinstance(model, DeepNMF | MultilayerNMF) and model.project_codes:
+    if top and model.project_codes:
         return decoder(model)[1].decode(Z) * model.code_scale_
     return Z
 
@@ -129,7 +119,3 @@ def layer_of(layer: int | None, depth: int) -> int:
 def is_whole(value: Any) -> bool:
     """Whether it is a whole number."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _numpy(array: Any) -> np.ndarray:
-    return np.asarray(array.detach().cpu() if is_tensor(array) else array)

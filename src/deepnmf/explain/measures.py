@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from deepnmf.arrays import Array, inner, squared_norm
+from deepnmf.arrays.tensors import is_tensor
 from deepnmf.models.baselines.hoyer import sparseness
-from deepnmf.samples.checks import is_tensor
 
 BLOCK = 1e7
 """Entries of samples that are decoded at a time."""

@@ -1,39 +1,48 @@
-"""Checkpoints: where a fit stands, in a file from which the same fit goes on.
+"""Checkpoints: where a fit stands, in a file from which the same fit continues.
 
-A file is written beside its place and then renamed: whatever happens, the last one is whole. It
-tells the settings and the data of its fit, and is refused where they are others.
+The file records the settings and the data of its fit, and is refused for others.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from deepnmf.arrays import Array, is_blocked, is_sparse
-from deepnmf.arrays.blocks import Applied
+from deepnmf.arrays import Array, kept_as
+from deepnmf.arrays.blocks import Blocked, Node
+from deepnmf.arrays.draws import Generators
+from deepnmf.arrays.tensors import is_tensor, to_numpy
+from deepnmf.arrays.trees import fold, is_named
+from deepnmf.core.extrapolation import Moving
+from deepnmf.core.linear import Factors
+from deepnmf.core.nonlinear import NonlinearFactors
+from deepnmf.core.passes import Sums
 from deepnmf.core.watch import Point, Record
-from deepnmf.files.states import Reader, Writer
-from deepnmf.models.advice import warn
-from deepnmf.samples.checks import is_tensor
+from deepnmf.files.atomic import remove_leftovers, write_atomically
+from deepnmf.files.tensors import TensorFile, from_json, to_json
+from deepnmf.samples.fingerprint import crc
+from deepnmf.solvers.coordinate import Work
+from deepnmf.solvers.projected_gradient import Memory
+from deepnmf.solvers.stopping import Pace
 from deepnmf.version import __version__
 
-if TYPE_CHECKING:
-    from deepnmf.models.deep import DeepNMF
-
-FORMAT = 2
+FORMAT = 3
 KEY = "deepnmf-checkpoint"
 UNCOMPARED = ("callback", "verbose", "checkpoint")
-"""Parameters that may differ from those of the fit that is gone on with."""
+"""Parameters that may differ from those of the fit that continues."""
+STATES = {
+    state.__name__: state
+    for state in (Point, Factors, NonlinearFactors, Moving, Sums, Work, Memory, Pace)
+}
+"""The classes that a point is made of."""
 
 
 @dataclass(frozen=True)
@@ -48,39 +57,44 @@ class Checkpoint:
 
 
 class CheckpointError(ValueError):
-    """A file that is no checkpoint, or the checkpoint of another fit."""
+    """A file that is not a checkpoint, or the checkpoint of another fit."""
 
 
-class Kept:
-    """The checkpoint of one fit: what it was begun from, and where it is written."""
+class CheckpointFile:
+    """The checkpoint of one fit: the settings and data it belongs to, and its file."""
 
-    def __init__(self, where: Checkpoint, model: DeepNMF, X: Array) -> None:
-        self.path, self.every = Path(where.path), where.every
-        self.like = X
+    def __init__(
+        self,
+        where: Checkpoint,
+        settings: Mapping[str, Any],
+        data: Array,
+        fingerprint: dict[str, str],
+        warn: Callable[[str, type[Warning]], None],
+    ) -> None:
+        self.path, self.every, self.warn = Path(where.path), where.every, warn
+        self.like = data
         self.settings = {
-            name: _told(value)
-            for name, value in model.get_params(deep=False).items()
-            if name not in UNCOMPARED
+            name: _described(value) for name, value in settings.items() if name not in UNCOMPARED
         }
-        self.data = fingerprint(X)
+        self.data = fingerprint
         self.last = time.monotonic()
         self.failed = False
-        _remove_leftovers(self.path)
+        remove_leftovers(self.path)
         if not self.path.parent.is_dir():
             raise CheckpointError(
                 f"checkpoint: the folder {self.path.parent} does not exist. Make it first."
             )
 
-    def begun(self, generators: Sequence[np.random.Generator]) -> tuple[Point, list[Record]] | None:
-        """Where the file says that the fit stands, None where there is no file. The generators are
-        set to where they were."""
+    def begun(self, generators: Generators) -> tuple[Point, list[Record]] | None:
+        """The point and history in the file, None if there is no file. The generators are set to
+        where they were."""
         if not self.path.exists():
             return None
         try:
             with safe_open(self.path, "numpy") as file:
                 header = json.loads((file.metadata() or {})[KEY])
                 self._compare(header)
-                point = Reader(file, self.like).value(header["point"])
+                point = from_json(header["point"], STATES, lambda told: self._loaded(file, told))
         except (SafetensorError, KeyError, json.JSONDecodeError, OSError, IsADirectoryError) as bad:
             raise CheckpointError(
                 f"checkpoint: {self.path} is no checkpoint of deepnmf ({type(bad).__name__}). "
@@ -94,7 +108,7 @@ class Kept:
         self,
         point: Callable[[], Point],
         history: list[Record],
-        generators: Sequence[np.random.Generator],
+        generators: Generators,
         *,
         at_once: bool = False,
     ) -> None:
@@ -106,9 +120,9 @@ class Kept:
         except OSError as problem:
             if not self.failed:
                 kept = "the one before it stays" if self.path.exists() else "there is none yet"
-                warn(
+                self.warn(
                     f"checkpoint: {self.path} cannot be written ({problem.strerror}); {kept}, and "
-                    "the fit goes on. Free some space, or set another path.",
+                    "the fit continues. Free some space, or set another path.",
                     UserWarning,
                 )
             self.failed = True
@@ -130,117 +144,97 @@ class Kept:
                 rest = f" (and {', '.join(names[1:])})" if names[1:] else ""
                 raise CheckpointError(
                     f"checkpoint: {self.path} is of a fit with other {what}: {name} is "
-                    f"{there.get(name)} there and {here.get(name)} here{rest}. Delete it to begin "
-                    "anew, or give another path."
+                    f"{there.get(name)} there and {here.get(name)} here{rest}. Delete it to start "
+                    "again, or give another path."
                 )
 
     def _write(
         self, point: Point, history: list[Record], generators: Sequence[np.random.Generator]
     ) -> None:
-        tensors = Writer(self.like)
+        tensors = TensorFile()
         header = {
             "format": FORMAT,
             "version": __version__,
             "settings": self.settings,
             "data": self.data,
-            "point": tensors.told(point),
+            "point": self._packed(tensors, point),
             "random": [generator.bit_generator.state for generator in generators],
             "history": history,
         }
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
-        try:
-            with beside.open("wb") as file:
-                tensors.write(file, {KEY: json.dumps(header)})
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self.path)
-        finally:
-            beside.unlink(missing_ok=True)
-        if os.name == "posix":  # the new name, too, is to survive a power cut
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        metadata = {KEY: json.dumps(header)}
+        write_atomically(self.path, lambda file: tensors.write(file, metadata))
 
+    def _packed(self, tensors: TensorFile, value: Any) -> Any:
+        return to_json(value, lambda leaf: self._stored(tensors, leaf), leaves=(Node,))
 
-def checkpoint_of(given: Any) -> Checkpoint | None:
-    """A `Checkpoint` from a path, or as it is."""
-    if isinstance(given, Checkpoint):
-        if not (isinstance(given.every, int | float) and given.every >= 0):
-            raise ValueError(f"checkpoint: every={given.every!r} is no number of seconds ≥ 0.")
-        return given
-    if given is None:
-        return None
-    if not isinstance(given, str | os.PathLike):
+    def _stored(self, tensors: TensorFile, value: Any) -> Any:
+        """What stands in the JSON for an array, or for values by blocks."""
+        if isinstance(value, np.ndarray | np.generic) or is_tensor(value):
+            array = to_numpy(value)
+            # In its order in memory: products round differently for other orders.
+            turned = array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous
+            array = array.T if turned else array
+            name = tensors.add(array.dtype, array.shape, lambda: array)
+            return {"tensor": name, "turned": turned}
+        if isinstance(value, Blocked):
+            blocks = iter(value.each())  # one after another, as they are written
+            rows, widths = value.shape[0], value.layout.widths
+            names = [tensors.add(value.dtype, (rows, n), lambda: next(blocks)) for n in widths]
+            return {"blocks": names, "rows": rows, "dtype": value.dtype.name}
+        if isinstance(value, Node):
+            each = self.like.layout.each(value)
+            return {"each": [self._packed(tensors, entry) for entry in each]}
+        if value is None or isinstance(value, bool | int | float | str):
+            return NotImplemented
         raise ValueError(
-            f"checkpoint: {given!r} is no path. Write checkpoint='fit.ckpt', or Checkpoint(path, "
-            "every=seconds) from deepnmf.files.checkpoint."
+            f"checkpoint: the solver remembers a {type(value).__name__}, which cannot be kept. Use "
+            "a solver of deepnmf.solvers, or checkpoint=None."
         )
-    return Checkpoint(given)
+
+    def _loaded(self, file: Any, told: dict[str, Any]) -> Any:
+        """What `_stored` wrote, where the data live."""
+        if "tensor" in told:
+            array = kept_as(file.get_tensor(told["tensor"])[()], self.like)
+            return array.T if told["turned"] else array
+        if "blocks" in told:
+            blocks = (file.get_tensor(name) for name in told["blocks"])
+            return self.like.layout.put(blocks, told["rows"], np.dtype(told["dtype"]))
+        each = told["each"]
+        return self.like.layout.keep(
+            [from_json(entry, STATES, lambda leaf: self._loaded(file, leaf)) for entry in each]
+        )
 
 
-def fingerprint(X: Array) -> dict[str, Any]:
-    """What tells data (m, n) from other data: its size, its type, how it is cut, its bytes."""
-    if is_blocked(X):
-        sums = X.layout.sweep(gather=[Applied(_checksum, (X.node,))]).gathered[0]
-        widths = sorted(set(X.layout.widths), reverse=True)
-        cut = f"{len(X.layout.widths)} of {', '.join(map(str, widths[:3]))} samples"
-    else:
-        sums, cut = [_checksum(X)], "1"
-    m, n = X.shape
-    return {
-        "shape": f"{n} x {m}",
-        "type": f"{X.dtype}".removeprefix("torch."),
-        "kind": "sparse" if is_sparse(X) else "tensor" if is_tensor(X) else "array",
-        "number of blocks": cut,
-        "checksum of the entries": f"{zlib.crc32(np.asarray(sums, np.uint32).tobytes()):08x}",
-    }
+def checkpoint_of(setting: Any) -> Checkpoint | None:
+    """A `Checkpoint` from a path, or as it is."""
+    if isinstance(setting, Checkpoint):
+        if not (isinstance(setting.every, int | float) and setting.every >= 0):
+            raise ValueError(f"checkpoint: every={setting.every!r} is not a number of seconds ≥ 0.")
+        return setting
+    if setting is None:
+        return None
+    if not isinstance(setting, str | os.PathLike):
+        raise ValueError(
+            f"checkpoint: {setting!r} is not a path. Write checkpoint='fit.ckpt', or "
+            "Checkpoint(path, every=seconds) from deepnmf."
+        )
+    return Checkpoint(setting)
 
 
-def _checksum(X: Array) -> int:
-    """CRC-32 of the entries of a block (m, n), sample by sample."""
-    if is_sparse(X):
-        X = X.tocsc()
-        X.sort_indices()
-        parts = [X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data]
-        return _crc(parts)
-    rows = X.T.cpu().numpy() if is_tensor(X) else X.T
-    width = max(1, int(1e7) // max(1, rows.shape[1]))
-    return _crc(rows[low : low + width] for low in range(0, rows.shape[0], width))
+def _described(value: Any) -> str:
+    """A parameter as text; arrays by their size and checksum."""
 
+    def leaf(path: tuple[Any, ...], value: Any) -> str:
+        del path
+        if hasattr(value, "shape"):
+            array = to_numpy(value)
+            return repr(array.item()) if array.ndim == 0 else f"{array.shape} {crc([array]):08x}"
+        return "a RandomState" if isinstance(value, np.random.RandomState) else repr(value)
 
-def _crc(arrays: Any) -> int:
-    value = 0
-    for array in arrays:
-        value = zlib.crc32(np.ascontiguousarray(array).data, value)
-    return value
+    def join(node: Any, values: dict[Any, str]) -> str:
+        if is_named(node):
+            fields = ", ".join(f"{name}={text}" for name, text in values.items())
+            return f"{type(node).__name__}({fields})"
+        return f"[{', '.join(values.values())}]"
 
-
-def _told(value: Any) -> str:
-    """A parameter in words; arrays by their size and checksum."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [
-            f"{field.name}={_told(getattr(value, field.name))}"
-            for field in dataclasses.fields(value)
-        ]
-        return f"{type(value).__name__}({', '.join(fields)})"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_told(entry) for entry in value)}]"
-    if hasattr(value, "shape"):
-        array = value.detach().cpu().numpy() if is_tensor(value) else np.asarray(value)
-        return repr(array.item()) if array.ndim == 0 else f"{array.shape} {_crc([array]):08x}"
-    if isinstance(value, np.random.RandomState):
-        return "a RandomState"
-    return repr(value)
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Half-written files of processes that are no more."""
-    for leftover in path.parent.glob(f".{path.name}.*.part"):
-        try:
-            os.kill(int(leftover.name.split(".")[-2]), 0)
-        except ProcessLookupError:
-            leftover.unlink(missing_ok=True)
-        except (ValueError, PermissionError, OSError):
-            continue
+    return fold(value, leaf, join)

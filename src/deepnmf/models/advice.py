@@ -1,4 +1,4 @@
-"""What to tell the user: why a fit stopped, and warnings that point at their line, not at ours."""
+"""What to tell users: why a fit stopped, and warnings that point at their line of code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import warnings
 from typing import Any
 
 from deepnmf.arrays import Array, namespace
-from deepnmf.core.training import Plan, Trained
+from deepnmf.core.plan import Plan
+from deepnmf.core.training import Run
+from deepnmf.links import Link
 
-INTERRUPTED = "interrupted"
 OURS = ("deepnmf", "sklearn", "contextlib", "functools")
 
 
@@ -21,26 +22,26 @@ def warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def status(trained: Trained, tol: float, max_iter: int) -> tuple[str, bool]:
+def status(run: Run, tol: float, max_iter: int) -> tuple[str, bool]:
     """Why training stopped, what to do about it, and whether that deserves a warning."""
-    if trained.reason == "callback":
+    if run.reason == "callback":
         return "stopped by the callback: the model is what had been reached by then.", False
-    if trained.reason == "interrupted":
+    if run.reason == "interrupted":
         return (
-            f"{INTERRUPTED} by Ctrl-C: the model is the best that had been reached, after "
-            f"{len(trained.history)} sweeps in all, {trained.sweeps} of them of all layers. Fit "
-            "again to go on: with a checkpoint from here, without one from the start.",
+            "interrupted by Ctrl-C: the model is the best that had been reached, after "
+            f"{len(run.history)} sweeps in all, {run.sweeps} of them of all layers. Fit "
+            "again to continue: with a checkpoint from here, without one from the start.",
             True,
         )
-    if trained.reason == "converged":
+    if run.reason == "converged":
         return (
-            f"converged: sweep {trained.sweeps} lowered the objective by less than "
+            f"converged: sweep {run.sweeps} lowered the objective by less than "
             f"tol={tol:g} times its value, or left a relative error below that.",
             False,
         )
     if tol == 0 or max_iter == 0:
         return f"did the max_iter={max_iter} sweeps asked for (tol is not used).", False
-    last = [record["objective"] for record in trained.history if record["stage"] == "finetune"]
+    last = [record["objective"] for record in run.history if record["stage"] == "finetune"]
     fall = (last[-2] - last[-1]) / last[-1] if len(last) > 1 and last[-1] > 0 else float("inf")
     return (
         f"stopped at max_iter={max_iter} with the objective still falling by {fall:.1e} of "
@@ -52,20 +53,27 @@ def status(trained: Trained, tol: float, max_iter: int) -> tuple[str, bool]:
 
 def interrupted(model: Any) -> bool:
     """Whether Ctrl-C ended this model's fit before its end."""
-    return str(getattr(model, "status_", "")).startswith(INTERRUPTED)
+    return getattr(model, "reason_", None) == "interrupted"
 
 
-def whole(model: Any) -> Any:
-    """The model; where Ctrl-C ended its fit early, Ctrl-C again: one fit of many must not count,
-    and the others are not to go on."""
+def unfinished(model: Any) -> bool:
+    """Whether a fit was stopped while its objective was still falling."""
+    if model.reason_ == "limit":
+        return bool(model.tol > 0 and model.max_iter > 0)
+    return model.reason_ in ("callback", "interrupted")
+
+
+def complete(model: Any) -> Any:
+    """The model. If Ctrl-C ended its fit early, KeyboardInterrupt again: one of many fits must not
+    count then, and the others must not begin."""
     if interrupted(model):
         raise KeyboardInterrupt
     return model
 
 
-def warn_of_dead_units(plan: Plan, trained: Trained) -> None:
+def warn_of_dead_units(plan: Plan, run: Run) -> None:
     """Through a link, units can be lost for good: say so when more than a tenth are."""
-    dead = trained.history[-1]["dead"] if trained.history else 0
+    dead = run.history[-1]["dead"] if run.history else 0
     if not plan.link.linear and len(plan.sizes) > 1 and dead > sum(plan.sizes) / 10:
         warn(
             f"{dead} of {sum(plan.sizes)} units are dead: no sample uses them. Use smaller layers, "
@@ -75,15 +83,15 @@ def warn_of_dead_units(plan: Plan, trained: Trained) -> None:
         )
 
 
-def warn_of_clipped_codes(plan: Plan, H: Array) -> None:
+def warn_of_clipped_codes(link: Link, H: Array) -> None:
     """Say so when g cannot take a tenth of the codes as they are."""
     xp = namespace(H)
-    low, high = plan.link.domain
+    low, high = link.domain
     outside = float(xp.mean(xp.astype((low > H) | (high < H), xp.float64)))
     if outside > 0.1:
         warn(
             f"project_codes: {outside:.0%} of the codes are outside the domain of "
-            f"{type(plan.link).__name__}, [{low:.3g}, {high:.3g}], and are clipped to it. Use "
+            f"{type(link).__name__}, [{low:.3g}, {high:.3g}], and are clipped to it. Use "
             'link="root", whose domain has no edge above 0, or project_codes=False.',
             UserWarning,
         )

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnmf.arrays import Array
-from deepnmf.core.training import Plan, basis_of
+from deepnmf.core.decode import basis_of
 from deepnmf.core.watch import Record
-from deepnmf.samples.checks import to_home
+from deepnmf.samples.base import Samples
 
 if TYPE_CHECKING:
-    from deepnmf.models.deep import DeepNMF
+    from deepnmf.models.base import MatrixFactorization
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -32,31 +32,31 @@ except ImportError:
     HAS_CALLBACKS = False
 
 
-class FitWatch:
+class FitListener:
     """Passes the records of one fit on."""
 
-    def __init__(self, model: DeepNMF, X: Array, plan: Plan) -> None:
-        self.model, self.X, self.plan = model, X, plan
+    def __init__(self, model: MatrixFactorization, samples: Samples) -> None:
+        self.model, self.samples = model, samples
         self.context: Any = None
 
     def begin(self) -> None:
         """Tell scikit-learn's callbacks that a fit begins."""
         if HAS_CALLBACKS:
-            depth = len(self.plan.sizes)
-            pretraining = depth * self.plan.pretrain_iter if depth > 1 else 0
+            depth = len(self.model._sizes())
+            alternations = getattr(self.model, "pretrain_iter", 0) if depth > 1 else 0
             self.context = self.model._init_callback_context(
-                max_subtasks=pretraining + self.plan.max_iter
+                max_subtasks=depth * alternations + self.model.max_iter
             )
-            self.context.call_on_fit_task_begin(estimator=self.model, X=self.X)
+            self.context.call_on_fit_task_begin(estimator=self.model, X=self.samples.X)
 
     def end(self) -> None:
         """Tell scikit-learn's callbacks that the fit is over."""
         if self.context is not None:
             self.context.call_on_fit_task_end(
-                estimator=self.model, X=self.X, reconstruction_attributes=dict
+                estimator=self.model, X=self.samples.X, reconstruction_attributes=dict
             )
 
-    def report(self, record: Record, weights: Sequence[Array]) -> bool:
+    def __call__(self, record: Record, weights: Sequence[Array]) -> bool:
         """Whether anybody wants the fit stopped."""
         stop = False
         if self.model.verbose:
@@ -65,24 +65,24 @@ class FitWatch:
             stop = bool(self.model.callback(record))
         if self.context is not None and "_skl_callbacks" in vars(self.model):
             task = self.context.subcontext(task_name=record["stage"])
-            task.call_on_fit_task_begin(estimator=self.model, X=self.X)
+            task.call_on_fit_task_begin(estimator=self.model, X=self.samples.X)
             stop |= task.call_on_fit_task_end(
                 estimator=self.model,
-                X=self.X,
+                X=self.samples.X,
                 reconstruction_attributes=lambda: self._fitted(record, weights),
             )
         return stop
 
     def _fitted(self, record: Record, weights: Sequence[Array]) -> dict[str, Any]:
-        """What a model needs to be usable as if the fit had stopped here."""
+        """The attributes that make the model usable as if the fit had stopped here."""
         if record["stage"] == "pretrain":
             return {}
-        basis = basis_of(weights, self.plan.link)
+        home = self.samples.home
         return {
-            "weights_": [to_home(W, self.X) for W in weights],
-            "components_": to_home(basis, self.X).T,
+            "weights_": [home(W) for W in weights],
+            "components_": home(basis_of(*self.model._decoder(weights))).T,
             "code_scale_": 1.0,
-            "n_features_in_": self.X.shape[1],
+            "n_features_in_": self.samples.features,
         }
 
 

@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 
 from deepnmf.arrays import Array, namespace, repeated, to_device
-from deepnmf.models.settings import whole
-from deepnmf.samples.checks import free_on_card, on_card, to_compute, to_home
-from deepnmf.starts import Generators
+from deepnmf.arrays.tensors import free_on_cuda
+from deepnmf.models.base import MatrixFactorization
+from deepnmf.models.settings import whole_number
+from deepnmf.samples.memory import InMemory
+from deepnmf.samples.open import open_samples
+from deepnmf.samples.place import works_on_card
 
-
-class Stackable(Protocol):
-    """A model whose fits can be one stack: `DeepNMF`, and the baselines that say so."""
-
-    callback: Any
-    weights_: list[Array]
-
-    def check(self) -> Any: ...
-    def set_params(self, **parameters: Any) -> Any: ...
-    def fit(self, X: Any, y: Any = None) -> Any: ...
-    def transform(self, X: Any, layer: int | None = None) -> Array: ...
-    def _layer(self, layer: int | None) -> int: ...
-    def _generator(self) -> np.random.Generator: ...
-    def _checked(self, X: Any, *, fitting: bool) -> Array: ...
-    def _footprint(self) -> tuple[tuple[int, ...], int]:
-        """The sizes of the layers, and how many arrays as large as the widest codes a run keeps."""
-
-    def _fit_stack(
-        self, data: Array, generators: Generators, models: Rows, sets: Sequence[Array]
-    ) -> None:
-        """Train `data`, a stack of these sets, and keep every run in its model."""
-
-    def _encode_stack(self, X: Array, weights: Sequence[Array], models: Rows, layer: int) -> Array:
-        """Codes (sets, models, k, n) at a layer, for weights of the same stack."""
-
-
-Model = TypeVar("Model", bound=Stackable)
-Rows = Sequence[Sequence[Any]]
-"""Models by set."""
+Model = TypeVar("Model", bound=MatrixFactorization)
+BySet = Sequence[Sequence[Any]]
+"""Models by data set."""
 
 
 def stackable(model: Any) -> bool:
     """Whether `fit_many` can make one stack of this model's fits."""
-    return hasattr(model, "_fit_stack") and getattr(model, "stacks", True)
+    return isinstance(model, MatrixFactorization) and model.stacks
 
 
 def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Model]:
@@ -72,11 +49,11 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
     model.check()
     if getattr(model, "checkpoint", None) is not None:
         raise ValueError(
-            "fit_many: a checkpoint is of one fit, and these are many. Set checkpoint=None, or fit "
-            "the models one by one, each with a path of its own."
+            "fit_many: a checkpoint holds one fit, and these are many. Set checkpoint=None, or fit "
+            "the models one by one, each with its own path."
         )
     sets, numbers = _sets(X), _seeds(seeds)
-    if not (stackable(model) and on_card(sets[0], _device(model))):
+    if not (stackable(model) and works_on_card(sets[0], model.device)):
         return [
             clone(model).set_params(random_state=seed).fit(data)
             for data in sets
@@ -84,22 +61,24 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
         ]
     if model.callback is not None:
         raise ValueError(
-            "fit_many: a callback hears one fit, and a stack is many. Set callback=None, or fit "
-            "the models one by one."
+            "fit_many: a callback hears about one fit, and a stack is many. Set callback=None, or "
+            "fit the models one by one."
         )
     fitted = [[clone(model).set_params(random_state=seed) for seed in numbers] for _ in sets]
-    checked = [_checked(models, data) for models, data in zip(fitted, sets, strict=True)]
-    at_once = max(1, int(0.8 * free_on_card() / _bytes_per_run(model, checked[0])))
+    checked = [_opened(models[0], X, fitting=True) for models, X in zip(fitted, sets, strict=True)]
+    at_once = max(1, int(0.8 * free_on_cuda() / _bytes_per_run(model, checked[0].X)))
     for some_sets, some_seeds in _blocks(len(sets), len(numbers), at_once):
         _fit_stack([models[some_seeds] for models in fitted[some_sets]], checked[some_sets])
-    return [one for models in fitted for one in models]
+    return [model for models in fitted for model in models]
 
 
-def transform_many(models: Sequence[Stackable], X: Any, layer: int | None = None) -> Array:
+def transform_many(
+    models: Sequence[MatrixFactorization], X: Any, layer: int | None = None
+) -> Array:
     """Codes (n_models, n_samples, k) of X by every one of these fitted models, of one kind.
 
     X is (n_samples, n_features) for all models, or a stack (n_sets, n_samples, n_features) with as
-    many models a set as `fit_many` returns: those of the first set, then of the second, …
+    many models per set as `fit_many` returns: those of the first set, then of the second, …
     """
     sets = _sets(X)
     each, rest = divmod(len(models), len(sets))
@@ -110,58 +89,52 @@ def transform_many(models: Sequence[Stackable], X: Any, layer: int | None = None
         )
     rows = [models[index * each : (index + 1) * each] for index in range(len(sets))]
     first = models[0]
-    if not (stackable(first) and on_card(sets[0], _device(first))):
+    if not (stackable(first) and works_on_card(sets[0], first.device)):
         codes = [
-            one.transform(data, layer) for row, data in zip(rows, sets, strict=True) for one in row
+            model.transform(X, layer) for row, X in zip(rows, sets, strict=True) for model in row
         ]
         return namespace(codes[0]).stack(codes)
-    layer = first._layer(layer)
-    checked = [row[0]._checked(data, fitting=False) for row, data in zip(rows, sets, strict=True)]
+    layer = first._fitted_layer(layer)
+    checked = [_opened(row[0], X, fitting=False) for row, X in zip(rows, sets, strict=True)]
     blocks = []
-    at_once = max(1, int(0.8 * free_on_card() / _bytes_per_run(first, checked[0])))
+    at_once = max(1, int(0.8 * free_on_cuda() / _bytes_per_run(first, checked[0].X)))
     for some_sets, some_models in _blocks(len(sets), each, at_once):
-        data = _stacked(
-            [to_compute(one, _device(first)) for one in checked[some_sets]],
-            rows[some_sets][0][some_models],
-        )
         chosen = [row[some_models] for row in rows[some_sets]]
+        data = _stacked(checked[some_sets], len(chosen[0]))
         stack = namespace(data).stack
         weights = [
-            stack([stack([to_device(one.weights_[level], data) for one in row]) for row in chosen])
+            stack(
+                [stack([to_device(model.weights_[level], data) for model in row]) for row in chosen]
+            )
             for level in range(layer)
         ]
         H = first._encode_stack(data, weights, chosen, layer)
-        blocks.append(to_home(H.mT.reshape(-1, H.shape[-1], H.shape[-2]), sets[0]))
+        blocks.append(checked[0].home(H.mT.reshape(-1, H.shape[-1], H.shape[-2])))
     return namespace(blocks[0]).concat(blocks)
 
 
-def _device(model: Any) -> str | None:
-    """Where a model is told to compute; baselines compute where X lives."""
-    return getattr(model, "device", None)
+def _opened(model: MatrixFactorization, X: Any, *, fitting: bool) -> InMemory:
+    """A training set, checked."""
+    samples = open_samples(X, model._needs(fitting=fitting))
+    if not isinstance(samples, InMemory):
+        raise ValueError(
+            "fit_many: a stack on a card is fitted to arrays in memory. Fit the models one by one."
+        )
+    return samples
 
 
-def _stacked(tensors: list[Array], models: Sequence[Any]) -> Array:
+def _stacked(sets: Sequence[InMemory], models: int) -> Array:
     """Data of several sets as the core sees it, (sets, models, m, n)."""
-    return repeated(namespace(tensors[0]).stack([one.T for one in tensors]), len(models))
+    placed = [samples.placed() for samples in sets]
+    return repeated(namespace(placed[0]).stack(placed), models)
 
 
-def _fit_stack(fitted: Rows, sets: list[Array]) -> None:
+def _fit_stack(fitted: BySet, sets: list[InMemory]) -> None:
     """Fit models[set][seed] as one stack of shape (sets, seeds)."""
     first = fitted[0][0]
-    data = _stacked([to_compute(one, _device(first)) for one in sets], fitted[0])
     # The same seed means the same numbers for every training set.
-    generators = [one._generator() for one in fitted[0]] * len(fitted)
-    first._fit_stack(data, generators, fitted, sets)
-
-
-def _checked(models: list[Any], X: Any) -> Array:
-    """A training set, checked once; every model learns the names and number of its features."""
-    data = models[0]._checked(X, fitting=True)
-    for one in models[1:]:
-        one.n_features_in_ = models[0].n_features_in_
-        if hasattr(models[0], "feature_names_in_"):
-            one.feature_names_in_ = models[0].feature_names_in_
-    return data
+    generators = [model._generator() for model in fitted[0]] * len(fitted)
+    first._fit_stack(_stacked(sets, len(fitted[0])), generators, fitted, sets)
 
 
 def _sets(X: Any) -> list[Any]:
@@ -182,19 +155,18 @@ def _sets(X: Any) -> list[Any]:
 
 
 def _seeds(seeds: Any) -> list[int]:
-    numbers = range(whole("seeds", seeds, least=1)) if np.ndim(seeds) == 0 else seeds
+    numbers = range(whole_number("seeds", seeds, least=1)) if np.ndim(seeds) == 0 else seeds
     if not len(numbers):
         raise ValueError("seeds is empty: give at least one seed, or a number of seeds.")
-    return [whole("seeds", seed, least=0) for seed in numbers]
+    return [whole_number("seeds", seed, least=0) for seed in numbers]
 
 
-def _bytes_per_run(model: Stackable, X: Array) -> int:
+def _bytes_per_run(model: MatrixFactorization, X: Array) -> int:
     """Memory that one run of a stack takes at its peak, generously: factors as large as those of
     the widest layer, with what a step keeps beside them."""
     n, m = X.shape
-    sizes, copies = model._footprint()
-    widest = max(sizes)
-    entries = copies * widest * n + 10 * max(m, widest) * widest
+    widest = max(model._sizes())
+    entries = model.footprint * widest * n + 10 * max(m, widest) * widest
     return int(entries * (8 if "64" in str(X.dtype) else 4))
 
 

@@ -82,18 +82,6 @@ def pgnmf(
     return _model("pgnmf", layer_sizes, limits, _with_own(parts, settings))
 
 
-MODELS: dict[str, Callable[..., DeepNMF]] = {
-    "dnmf": dnmf,
-    "sdnmf/l": sdnmf_l,
-    "sdnmf/r": sdnmf_r,
-    "sdnmf/rl1": sdnmf_rl1,
-    "sdnmf/rl2": sdnmf_rl2,
-    "nenmf": nenmf,
-    "pgnmf": pgnmf,
-}
-"""The names that the command line knows."""
-
-
 def _model(
     name: str, layer_sizes: Sizes, parts: dict[str, Any], settings: dict[str, Any]
 ) -> DeepNMF:

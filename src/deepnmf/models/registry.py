@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepnmf.models import baselines, presets
-from deepnmf.models.settings import plan_of
+from deepnmf.models.base import Factorization
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Model:
         """The options that say what this model is."""
         return [name for name in self.options if name not in COMMON]
 
-    def estimator(self, settings: Mapping[str, Any]) -> Any:
+    def estimator(self, settings: Mapping[str, Any]) -> Factorization:
         """The estimator with these settings, checked before any work. Layers by `layer_sizes`."""
         settings = dict(settings)
         options = self.options
@@ -58,12 +58,9 @@ class Model:
             if name not in options:
                 own = ", ".join(self.own_options) or "none of its own"
                 raise ValueError(f"{name}: {self.name} has no such option; it has {own}.")
-        made = self.make(**settings)
-        if isinstance(made, presets.DeepNMF):
-            plan_of(made)
-        elif isinstance(made, baselines.Baseline):
-            made.check()
-        return made
+        estimator: Factorization = self.make(**settings)
+        estimator.check()
+        return estimator
 
 
 COMMON = {
@@ -72,28 +69,24 @@ COMMON = {
     "random_state",
 }  # fmt: skip
 
+PRESETS = (
+    Model("dnmf", presets.dnmf, "deep NMF without penalty: the plain hierarchy of parts"),
+    Model("sdnmf/l", presets.sdnmf_l, "sparse parts in every layer: the first to try"),
+    Model("sdnmf/r", presets.sdnmf_r, "sparse codes in every layer: few parts per sample"),
+    Model("sdnmf/rl1", presets.sdnmf_rl1, "sparse parts, and sparse codes in the last layer"),
+    Model("sdnmf/rl2", presets.sdnmf_rl2, "sparse parts, and small, smooth codes at the top"),
+    Model("nenmf", presets.nenmf, "plain NMF by Nesterov's method (Guan et al.)"),
+    Model("pgnmf", presets.pgnmf, "plain NMF by projected gradient (Lin)"),
+)
+BASELINES: tuple[type[Factorization], ...] = tuple(
+    getattr(baselines, name) for name in baselines.__all__
+)
+"""The compared methods."""
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
-        Model("dnmf", presets.dnmf, "deep NMF without penalty: the plain hierarchy of parts"),
-        Model("sdnmf/l", presets.sdnmf_l, "sparse parts in every layer: the first to try"),
-        Model("sdnmf/r", presets.sdnmf_r, "sparse codes in every layer: few parts a sample"),
-        Model("sdnmf/rl1", presets.sdnmf_rl1, "sparse parts, and sparse codes in the last layer"),
-        Model("sdnmf/rl2", presets.sdnmf_rl2, "sparse parts, and small, smooth codes at the top"),
-        Model("nenmf", presets.nenmf, "plain NMF by Nesterov's method (Guan et al.)"),
-        Model("pgnmf", presets.pgnmf, "plain NMF by projected gradient (Lin)"),
-        Model("semi-nmf", baselines.SemiNMF, "X of any sign: parts of any sign, codes ≥ 0"),
-        Model("deep-semi-nmf", baselines.DeepSemiNMF, "Semi-NMF in layers, fitted together"),
-        Model("multilayer-nmf", baselines.MultilayerNMF, "nsNMF layer by layer, not fine-tuned"),
-        Model("ns-nmf", baselines.NsNMF, "sparse parts and codes through a smoothing matrix"),
-        Model("up-propagation-nmf", baselines.UpPropagationNMF, "all layers at once, from random"),
-        Model("hoyer-nmf", baselines.HoyerNMF, "parts or codes of exactly the sparseness you ask"),
-        Model("sparse-nmf", baselines.SparseNMF, "SNMF/R and /L of Kim and Park: L1² penalties"),
-        Model("l0-nmf", baselines.L0NMF, "at most so many parts a sample, or features a part"),
-        Model("graph-nmf", baselines.GraphNMF, "near samples get near codes, for clustering"),
-        Model("joint-nmf", baselines.JointNMF, "several data sets on the same samples", True),
-        Model(
-            "integrative-nmf", baselines.IntegrativeNMF, "the same, with parts of their own", True
-        ),
+        *PRESETS,
+        *(Model(kind.name, kind, kind.purpose, kind.several) for kind in BASELINES),
     )
 }
+"""Every model, by the name that the command line knows."""

@@ -12,15 +12,14 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from deepnmf.arrays import Array
-from deepnmf.core.training import Plan
+from deepnmf.arrays.tensors import to_numpy
+from deepnmf.core.plan import Plan
 from deepnmf.files.checkpoint import checkpoint_of
 from deepnmf.links import LINKS, Link
-from deepnmf.penalties import PENALTIES, Penalty, TopLayer, Zero
+from deepnmf.penalties import PENALTIES, Penalty, TopLayer, Zero, contradiction
 from deepnmf.samples.budget import memory
-from deepnmf.samples.checks import is_tensor
+from deepnmf.samples.place import DEVICES
 from deepnmf.solvers import SOLVERS, Solver
 from deepnmf.starts import STARTS, Given, Start
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from deepnmf.models.deep import DeepNMF
 
 SCALINGS = ("paper", "fixed")
-DEVICES = ("cpu", "cuda", "auto")
 
 T = TypeVar("T")
 
@@ -43,10 +41,6 @@ def plan_of(model: DeepNMF) -> Plan:
         one_of("device", model.device, DEVICES)
     memory(model.max_memory)
     checkpoint_of(model.checkpoint)
-    if model.callback is not None and not callable(model.callback):
-        raise ValueError(
-            f"callback must be a function of one record (a dict), got {model.callback!r}."
-        )
     fixed = model.scaling == "fixed"
     if fixed:
         _check_fixable(penalties_W, penalties_H[-1])
@@ -58,8 +52,8 @@ def plan_of(model: DeepNMF) -> Plan:
         fixed_scale=fixed,
         start=start_of(model.start, model.fill),
         solver=choice("solver", model.solver, SOLVERS, Solver),
-        max_iter=whole("max_iter", model.max_iter, least=0),
-        pretrain_iter=whole("pretrain_iter", model.pretrain_iter, least=0),
+        max_iter=whole_number("max_iter", model.max_iter, least=0),
+        pretrain_iter=whole_number("pretrain_iter", model.pretrain_iter, least=0),
         tol=number("tol", model.tol),
     )
 
@@ -69,11 +63,11 @@ def layer_sizes(sizes: Any) -> tuple[int, ...]:
     entries = list(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else [sizes]
     if not entries:
         raise ValueError("layer_sizes is empty: give one size per layer, such as (64, 16).")
-    return tuple(whole("layer_sizes", size, least=1) for size in entries)
+    return tuple(whole_number("layer_sizes", size, least=1) for size in entries)
 
 
 def penalties(name: str, given: Any, layers: int) -> tuple[Penalty, ...]:
-    """One penalty per layer from None, a penalty, `TopLayer`, or a sequence with one a layer."""
+    """One penalty per layer from None, a penalty, `TopLayer`, or a sequence with one per layer."""
     if isinstance(given, TopLayer):
         return (*(Zero(),) * (layers - 1), _penalty(name, given.penalty))
     if given is None or isinstance(given, Penalty):
@@ -130,25 +124,36 @@ def start_of(start: Any, fill: Any) -> Start | Given:
     return STARTS[start].with_fill(fill)
 
 
+def check_penalties(plan: Plan, X: Array) -> None:
+    """Refuse penalties that break their own laws on the factors of X (…, m, n)."""
+    rows_W = (X.shape[-2], *plan.sizes)
+    for name, penalties_of, rows in (
+        ("penalty_W", plan.penalties_W, rows_W),
+        ("penalty_H", plan.penalties_H, plan.sizes),
+    ):
+        for layer, (penalty, size) in enumerate(zip(penalties_of, rows, strict=False), 1):
+            problem = contradiction(penalty, size, X) if penalty.active else None
+            if problem is not None:
+                raise ValueError(f"{name} of layer {layer}: {problem}")
+
+
 def check_given(plan: Plan, X: Array) -> None:
     """A given start must fit the sizes and the data (m, n)."""
     if not isinstance(plan.start, Given):
         return
-    given = [W if is_tensor(W) else np.asarray(W) for W in plan.start.weights]
-    widths = (X.shape[-2], *plan.sizes)
-    expected = list(itertools.pairwise(widths))
-    found = [tuple(W.shape) for W in given]
-    if found != expected:
-        raise ValueError(f"start: weights of shapes {found} given, {expected} needed.")
-    codes = plan.start.codes
-    codes = codes if codes is None or is_tensor(codes) else np.asarray(codes)
-    if codes is not None and tuple(codes.shape) != (X.shape[-1], plan.sizes[-1]):
+    weights = [to_numpy(W) for W in plan.start.weights]
+    needed = list(itertools.pairwise((X.shape[-2], *plan.sizes)))
+    shapes = [W.shape for W in weights]
+    if shapes != needed:
+        raise ValueError(f"start: weights of shapes {shapes} given, {needed} needed.")
+    codes = None if plan.start.codes is None else to_numpy(plan.start.codes)
+    if codes is not None and codes.shape != (X.shape[-1], plan.sizes[-1]):
         raise ValueError(
-            f"start: codes of shape {tuple(codes.shape)} given, {(X.shape[-1], plan.sizes[-1])} "
-            "needed: (n_samples, k_L)."
+            f"start: codes of shape {codes.shape} given, {(X.shape[-1], plan.sizes[-1])} needed: "
+            "(n_samples, k_L)."
         )
     for name, array in [
-        *((f"W_{layer}", W) for layer, W in enumerate(given, 1)),
+        *((f"W_{layer}", W) for layer, W in enumerate(weights, 1)),
         *([] if codes is None else [("codes", codes)]),
     ]:
         if not bool(((array >= 0) & (array < float("inf"))).all()):
@@ -180,7 +185,7 @@ def one_of(name: str, given: Any, choices: Iterable[str], other: str | None = No
     raise ValueError(f"{name} must be one of {listed}{tail}, got {given!r}.{hint}")
 
 
-def whole(name: str, given: Any, least: int) -> int:
+def whole_number(name: str, given: Any, least: int) -> int:
     """A whole number, at least `least`."""
     try:
         if isinstance(given, bool):

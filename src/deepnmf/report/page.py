@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from deepnmf.data import Dataset
 from deepnmf.explain.decoding import parts
-from deepnmf.files.models import write_atomically
+from deepnmf.files.atomic import write_atomically
 from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Any
 
 UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
-def memory(given: Any) -> float | None:
+def memory(amount: str | int | float | None) -> float | None:
     """Bytes from "600MB", "2 GB" or a number; None for None."""
-    if given is None:
+    if amount is None:
         return None
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)i?b?\s*", str(given).lower())
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)i?b?\s*", str(amount).lower())
     try:
-        value = float(found.group(1)) * UNITS[found.group(2)] if found else float("nan")
+        value = float(match.group(1)) * UNITS[match.group(2)] if match else float("nan")
     except ValueError:
         value = float("nan")
-    if not value > 0 or isinstance(given, bool):
-        raise ValueError(f'max_memory: {given!r} is no amount of memory: write "600MB" or "2GB".')
+    if not value > 0 or isinstance(amount, bool):
+        raise ValueError(
+            f'max_memory: {amount!r} is not an amount of memory: write "600MB" or "2GB".'
+        )
     return value
+
+
+def physical_memory() -> float:
+    """Bytes of memory that this machine has."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 8e9

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from deepnmf.arrays import Array
+from deepnmf.penalties import Penalty
 from deepnmf.solvers.quadratic import Quadratic
 
 
@@ -44,9 +46,10 @@ class Outcome(NamedTuple):
 class Solver(ABC):
     """Lowers q(F). Immutable: what it learns about a factor is returned, not kept."""
 
-    def refusal(self, X: Array) -> str | None:
-        """Why this solver cannot work where X lives, and what to use instead; None if it can."""
-        del X
+    def refusal(self, X: Array, penalties: Sequence[Penalty]) -> str | None:
+        """Why this solver cannot work where X lives, or with one of these penalties, and what to
+        use instead; None if it can."""
+        del X, penalties
         return None
 
     def extrapolates(self, X: Array) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, cast
@@ -12,6 +11,7 @@ import numpy as np
 
 from deepnmf.arrays import Array, in_order, is_numpy
 from deepnmf.arrays.cpu.threads import share
+from deepnmf.penalties import Penalty
 from deepnmf.solvers.base import Outcome, Solver, is_between, is_whole, require
 from deepnmf.solvers.nesterov import Nesterov
 from deepnmf.solvers.quadratic import Quadratic
@@ -62,7 +62,8 @@ class Coordinate(Solver):
         require(self, "max_passes", is_whole(self.max_passes), "a whole number ≥ 1")
         require(self, "tol", is_between(self.tol, 0, 1), "a number ≥ 0 and < 1")
 
-    def refusal(self, X: Array) -> str | None:
+    def refusal(self, X: Array, penalties: Sequence[Penalty]) -> str | None:
+        del penalties
         if is_numpy(X):
             return None
         return (
@@ -195,8 +196,10 @@ class Coordinate(Solver):
 
 
 def kernels() -> ModuleType:
-    """The compiled kernels; numba is imported when a fit needs them."""
-    return importlib.import_module("deepnmf.arrays.cpu.kernels")
+    """The compiled kernels. Numba is imported when a fit needs them."""
+    from deepnmf.arrays.cpu import kernels
+
+    return kernels
 
 
 def _passes(

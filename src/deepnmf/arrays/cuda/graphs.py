@@ -6,16 +6,15 @@ card. Recorded as a CUDA graph, all of them are one.
 
 from __future__ import annotations
 
-import copy
-import importlib
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
-from deepnmf.arrays.operations import Array
+from deepnmf.arrays.kinds import Array
+from deepnmf.arrays.tensors import is_tensor
+from deepnmf.arrays.trees import Path, fold, rebuilt
 
 LARGEST = 2**24
 """Factors with more entries keep the card busy for longer than launches take, and what a graph
@@ -38,7 +37,7 @@ class Recorded:
         self._outputs: Any = None
 
     def __call__(self, factors: Any) -> Any:
-        form, arrays = _parts(factors)
+        form, arrays = _arrays_of(factors)
         if form != self._form:
             self._form, self._graph = form, None
             return self._work(factors)
@@ -52,11 +51,12 @@ class Recorded:
     def _record(self, factors: Any) -> Any:
         """Do the work on the stream of recordings, so that all it needs to begin with is there;
         then record it there."""
-        torch = importlib.import_module("torch")
+        import torch
+
         stream, current = _stream(torch.cuda.current_device()), torch.cuda.current_stream()
         inputs = _copied(factors)
         # Before the work, which may leave more in its factors than came in.
-        self._inputs = _parts(inputs)[1]
+        self._inputs = _arrays_of(inputs)[1]
         graph = torch.cuda.CUDAGraph()
         with ONE_AT_A_TIME:
             stream.wait_stream(current)
@@ -76,7 +76,9 @@ ONE_AT_A_TIME = threading.Lock()
 @cache
 def _stream(device: int) -> Any:
     """One stream a device for all recordings: what libraries keep for a stream is there once."""
-    return importlib.import_module("torch").cuda.Stream(device)
+    import torch
+
+    return torch.cuda.Stream(device)
 
 
 def is_small(factors: Any) -> bool:
@@ -84,13 +86,13 @@ def is_small(factors: Any) -> bool:
     return all(math.prod(F.shape) <= LARGEST for F in (*factors.weights, factors.H))
 
 
-def _parts(tree: Any) -> tuple[list[Any], list[Array]]:
+def _arrays_of(tree: Any) -> tuple[list[Any], list[Array]]:
     """The arrays in factors, each once, and what tells factors of one form from others."""
     form: list[Any] = []
     arrays: list[Array] = []
 
-    def note(path: tuple[Any, ...], leaf: Any) -> Any:
-        if not _is_array(leaf):
+    def note(path: Path, leaf: Any) -> Any:
+        if not is_tensor(leaf):
             form.append((path, leaf))
             return leaf
         form.append((path, tuple(leaf.shape), tuple(leaf.stride()), leaf.dtype))
@@ -103,29 +105,17 @@ def _parts(tree: Any) -> tuple[list[Any], list[Array]]:
 
 def _copied(tree: Any) -> Any:
     """The same factors in memory of their own."""
-    return _mapped(lambda _, leaf: leaf.clone() if _is_array(leaf) else leaf, tree)
+    return _mapped(lambda _, leaf: leaf.clone() if is_tensor(leaf) else leaf, tree)
 
 
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, importlib.import_module("torch").Tensor)
-
-
-def _mapped(function: Callable[[tuple[Any, ...], Any], Any], tree: Any) -> Any:
-    """The factors with `function(path, leaf)` for everything in them, also for what they have
-    worked out and kept; an array that is there twice stays one."""
+def _mapped(function: Callable[[Path, Any], Any], tree: Any) -> Any:
+    """The factors with function(path, leaf) for everything in them, including what they have
+    computed and kept. An array that is there twice stays one."""
     done: dict[int, Any] = {}
 
-    def walk(path: tuple[Any, ...], node: Any) -> Any:
-        if is_dataclass(node):
-            changed = copy.copy(node)
-            for name, value in vars(node).items():
-                vars(changed)[name] = walk((*path, name), value)
-            return changed
-        if isinstance(node, tuple):
-            values = [walk((*path, place), value) for place, value in enumerate(node)]
-            return type(node)(*values) if hasattr(node, "_fields") else tuple(values)
-        if id(node) not in done:
-            done[id(node)] = function(path, node)
-        return done[id(node)]
+    def once(path: Path, leaf: Any) -> Any:
+        if id(leaf) not in done:
+            done[id(leaf)] = function(path, leaf)
+        return done[id(leaf)]
 
-    return walk((), tree)
+    return fold(tree, once, rebuilt, cached=True)

@@ -1,6 +1,6 @@
-"""The methods that deep NMF is compared with and builds on, each a scikit-learn estimator."""
+"""The methods that deep NMF is compared with and builds on: one file and one line here each."""
 
-from deepnmf.models.baselines.base import Baseline
+from deepnmf.models.base import Factorization
 from deepnmf.models.baselines.deep_semi import DeepSemiNMF
 from deepnmf.models.baselines.graph import GraphNMF
 from deepnmf.models.baselines.hoyer import HoyerNMF
@@ -14,16 +14,7 @@ from deepnmf.models.baselines.sparse import SparseNMF
 from deepnmf.models.baselines.up_propagation import UpPropagationNMF
 
 __all__ = [
-    "L0NMF",
-    "Baseline",
-    "DeepSemiNMF",
-    "GraphNMF",
-    "HoyerNMF",
-    "IntegrativeNMF",
-    "JointNMF",
-    "MultilayerNMF",
-    "NsNMF",
-    "SemiNMF",
-    "SparseNMF",
-    "UpPropagationNMF",
+    name
+    for name, kind in list(globals().items())
+    if isinstance(kind, type) and issubclass(kind, Factorization) and kind.name
 ]

@@ -15,14 +15,15 @@ from deepnmf.arrays import (
     transposed_product,
 )
 from deepnmf.core.chain import Chain
-from deepnmf.core.line_search import Variable, step
-from deepnmf.core.linear import product
-from deepnmf.core.nonlinear import STEPS
+from deepnmf.core.decode import product
+from deepnmf.core.encoding import encode, layer_input
+from deepnmf.core.line_search import Variable, steps
+from deepnmf.core.loop import descend
 from deepnmf.core.passes import Sums
-from deepnmf.core.training import Trained, decode, descend, encode_through
+from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
 from deepnmf.links import LINKS, Link
-from deepnmf.models.baselines.base import Callback, Layered, State, layer_start
+from deepnmf.models.baselines.base import Layered, State, layer_start
 from deepnmf.models.baselines.semi import (
     Signed,
     better,
@@ -34,12 +35,11 @@ from deepnmf.models.baselines.semi import (
     semi_step,
     solved,
 )
-from deepnmf.models.settings import link_of, whole
+from deepnmf.models.settings import whole_number
 from deepnmf.penalties import Zero
-from deepnmf.solvers.stopping import per_run
-from deepnmf.starts import Generators
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DeepSemiNMF(Layered):
     """X ≈ W_1 φ(W_2 … φ(W_L H_L)) with H_L ≥ 0 and W_l of any sign.
 
@@ -63,35 +63,18 @@ class DeepSemiNMF(Layered):
     ICML 2014.
     """
 
+    name = "deep-semi-nmf"
+    purpose = "Semi-NMF in layers, fitted together"
     signed = True
     stacks = True
 
-    def __init__(
-        self,
-        layer_sizes: Any = (64, 16),
-        *,
-        link: str | Link = "identity",
-        start: Any = "nnsvd",
-        fill: Any = "random",
-        pretrain_iter: int = 500,
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.layer_sizes = layer_sizes
-        self.link = link
-        self.start = start
-        self.fill = fill
-        self.pretrain_iter = pretrain_iter
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    start: Any = "nnsvd"
+    fill: Any = "random"
+    pretrain_iter: int = 500
 
     def _sizes(self) -> tuple[int, ...]:
         layer_start(self.start, self.fill)
-        whole("pretrain_iter", self.pretrain_iter, least=0)
+        whole_number("pretrain_iter", self.pretrain_iter, least=0)
         if not self._link().signed:
             signed = ", ".join(f'"{name}"' for name, link in LINKS.items() if link.signed)
             raise ValueError(
@@ -100,36 +83,28 @@ class DeepSemiNMF(Layered):
             )
         return super()._sizes()
 
-    def _link(self) -> Link:
-        return link_of(self.link)
-
-    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+    def _train(self, X: Array, watch: Watch) -> Trained:
         link, H = self._link(), X
         Q, R = in_span(X)
         weights: list[Array] = []
         for layer, size in enumerate(self._sizes(), 1):
             data = H
             if layer > 1:
-                scale = link.scale(H)
-                weights[-1] = weights[-1] * scale
-                data = link.project(H / scale)
-            codes = first_codes_of(data, size, generators, self.start, self.fill)
+                weights[-1], data = layer_input(link, weights[-1], H)
+            codes = first_codes_of(data, size, watch.generators, self.start, self.fill)
             problem = Signed(R if layer == 1 else data)
-            state, _, _ = descend(
+            state = descend(
                 problem, problem.begin(codes), self.tol, self.pretrain_iter, watch,
                 stage_name="pretrain", layer=layer,
-            )  # fmt: skip
+            ).factors  # fmt: skip
             weights.append(state.weights[0])
             H = state.H
         straight = link.linear or len(weights) == 1
-        whole_problem = SignedLayers(R) if straight else SignedThrough(R, link)
-        return lifted(self._descend(whole_problem, whole_problem.begin(weights, H), watch), Q)
+        all_layers = SignedLayers(R) if straight else SignedThrough(R, link)
+        return lifted(self._descend(all_layers, all_layers.begin(weights, H), watch), Q)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
-        return encode_through(X, weights, self._link(), (Zero(),) * len(weights))
-
-    def _decode(self, weights: Sequence[Array], H: Array) -> Array:
-        return decode(weights, self._link(), H)
+        return encode(X, weights, self._link(), (Zero(),) * len(weights))
 
 
 @dataclass(frozen=True)
@@ -191,10 +166,9 @@ class SignedThrough(Signed):
             codes = level == depth and chain.codes[-1] is state.H
             variable = Variable(level, codes=codes, penalty=Zero(), signed=not codes)
             place = 0 if codes else level - 1
-            for turn in range(STEPS):
-                chain, memories[place], mapping, _ = step(chain, variable, memories[place])
-                if turn == 0 and codes:
-                    residual = residual + per_run(mapping) * inner(state.H, state.H)
+            chain, memories[place], mapping = steps(chain, variable, memories[place])
+            if codes:
+                residual = residual + mapping * inner(state.H, state.H)
         moved = replace(
             state,
             weights=chain.weights,

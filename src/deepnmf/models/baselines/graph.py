@@ -9,18 +9,19 @@ from typing import Any
 import scipy.sparse
 from sklearn.neighbors import kneighbors_graph
 
-from deepnmf.arrays import Array, column_dots, inner, namespace, to_device
+from deepnmf.arrays import Array, column_dots, graph_like, inner, is_numpy, namespace
 from deepnmf.arrays.draws import draw
-from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.arrays.tensors import to_numpy
+from deepnmf.core.passes import nonnegative_least_squares
+from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
-from deepnmf.models.baselines.base import Callback, SingleLayer, State
+from deepnmf.models.baselines.base import SingleLayer, State
 from deepnmf.models.baselines.ns import Smoothed
-from deepnmf.models.settings import number, whole
+from deepnmf.models.settings import number, whole_number
 from deepnmf.penalties import Zero
-from deepnmf.samples.checks import is_tensor
-from deepnmf.starts import Generators
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GraphNMF(SingleLayer):
     """½‖X − WH‖² + ½ λ tr(H L Hᵀ),  W, H ≥ 0,  L = D − A: samples that are neighbours in a graph
     have near codes.
@@ -52,45 +53,31 @@ class GraphNMF(SingleLayer):
     representation, TPAMI 2011.
     """
 
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        strength: float = 100.0,
-        neighbors: int = 5,
-        graph: Any = None,
-        start: Any = "random",
-        fill: Any = "mean",
-        max_iter: int = 100,
-        tol: float = 0.0,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.strength = strength
-        self.neighbors = neighbors
-        self.graph = graph
-        self.start = start
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    name = "graph-nmf"
+    purpose = "near samples get near codes, for clustering"
+
+    strength: float = 100.0
+    neighbors: int = 5
+    graph: Any = None
+    start: Any = "random"
+    fill: Any = "mean"
+    max_iter: int = 100
+    tol: float = 0.0
 
     def _sizes(self) -> tuple[int, ...]:
         number("strength", self.strength)
-        whole("neighbors", self.neighbors, least=1)
+        whole_number("neighbors", self.neighbors, least=1)
         return super()._sizes()
 
-    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+    def _train(self, X: Array, watch: Watch) -> Trained:
         A = self._graph(X)
         if self.start == "random":
             (k,), (m, n) = self._sizes(), X.shape
-            W, H = (draw("uniform", shape, generators, X) for shape in ((m, k), (k, n)))
+            W, H = (draw("uniform", shape, watch.generators, X) for shape in ((m, k), (k, n)))
             norms = namespace(W).sqrt(column_dots(W, W))
             W, H = W / norms, norms.mT * H
         else:
-            W, H = self._first(X, generators)
+            W, H = self._first(X, watch.generators)
         problem = OnGraph(X, 0.0, A, float(self.strength))
         return self._descend(problem, problem.begin(W, H), watch)
 
@@ -98,7 +85,7 @@ class GraphNMF(SingleLayer):
         """A (n, n), symmetric."""
         n = X.shape[1]
         if self.graph is None:
-            samples = X.T.cpu().numpy() if is_tensor(X) else X.T
+            samples = X.T if is_numpy(X) else to_numpy(X.T)
             near = kneighbors_graph(samples, min(self.neighbors, n - 1), mode="connectivity")
             A = scipy.sparse.csr_array(near.maximum(near.T))
         else:
@@ -109,9 +96,7 @@ class GraphNMF(SingleLayer):
                 raise ValueError("graph: has negative entries; weights of neighbours are ≥ 0.")
             if abs(A - A.T).sum() > 1e-6 * abs(A).sum():
                 raise ValueError("graph: is not symmetric; use (graph + graph.T) / 2.")
-        if is_tensor(X):
-            return to_device(A.toarray(), X)
-        return A.astype(X.dtype)
+        return graph_like(A, X)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
         return nonnegative_least_squares(X, weights[0], Zero())

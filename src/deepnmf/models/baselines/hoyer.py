@@ -16,16 +16,15 @@ from deepnmf.arrays import (
     positive,
     transposed_product,
 )
-from deepnmf.core.passes import add_up
-from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.core.passes import add_up, nonnegative_least_squares
+from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
-from deepnmf.models.baselines.base import Callback, LeastSquares, SingleLayer, State
+from deepnmf.models.baselines.base import LeastSquares, SingleLayer, State
 from deepnmf.models.settings import number
 from deepnmf.penalties import Zero
 from deepnmf.solvers import Auto
 from deepnmf.solvers.quadratic import Quadratic, codes_problem, weights_problem
 from deepnmf.solvers.stopping import per_run
-from deepnmf.starts import Generators
 
 STEPS = 10
 """Projected gradient steps per factor and sweep."""
@@ -34,6 +33,7 @@ CODING = 200
 HALVINGS = 40
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class HoyerNMF(SingleLayer):
     """½‖X − WH‖², W, H ≥ 0, every column w of W (every part) and/or every column h of H (every
     sample's code) of a chosen sparseness
@@ -56,28 +56,13 @@ class HoyerNMF(SingleLayer):
     sparseness-enforcing projections, IJCV 2015.
     """
 
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        sparseness_W: float | None = 0.7,
-        sparseness_H: float | None = None,
-        start: Any = "random",
-        fill: Any = "random",
-        max_iter: int = 300,
-        tol: float = 1e-5,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sparseness_W = sparseness_W
-        self.sparseness_H = sparseness_H
-        self.start = start
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    name = "hoyer-nmf"
+    purpose = "parts or codes of exactly the sparseness you ask"
+
+    sparseness_W: float | None = 0.7
+    sparseness_H: float | None = None
+    start: Any = "random"
+    max_iter: int = 300
 
     def _sizes(self) -> tuple[int, ...]:
         for name in ("sparseness_W", "sparseness_H"):
@@ -86,8 +71,8 @@ class HoyerNMF(SingleLayer):
                 raise ValueError(f"{name}: {given!r} must be None, or between 0 and 1, both out.")
         return super()._sizes()
 
-    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
-        W, H = self._first(X, generators)
+    def _train(self, X: Array, watch: Watch) -> Trained:
+        W, H = self._first(X, watch.generators)
         problem = Constrained(X, self.sparseness_W, self.sparseness_H)
         return self._descend(problem, problem.begin(W, H), watch)
 

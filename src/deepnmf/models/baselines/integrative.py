@@ -19,7 +19,7 @@ from deepnmf.arrays import (
     transposed_product,
 )
 from deepnmf.core.stage import Descent
-from deepnmf.models.baselines.base import Callback, State, multiply
+from deepnmf.models.baselines.base import State, multiply
 from deepnmf.models.baselines.joint import Several, SeveralSets
 from deepnmf.models.settings import number
 from deepnmf.penalties import Zero
@@ -27,6 +27,7 @@ from deepnmf.solvers import Coordinate
 from deepnmf.solvers.quadratic import codes_problem
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IntegrativeNMF(SeveralSets):
     """X_i ≈ W_i (H + V_i): codes H that all data sets share, and V_i of each its own,
 
@@ -57,28 +58,11 @@ class IntegrativeNMF(SeveralSets):
     modules in heterogeneous omics multi-modal data, Bioinformatics 2016.
     """
 
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        strength: float = 1.0,
-        shared: str = "samples",
-        start: Any = "random",
-        fill: Any = "mean",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.strength = strength
-        self.shared = shared
-        self.start = start
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    name = "integrative-nmf"
+    purpose = "the same, with parts of their own"
+    several = True
+
+    strength: float = 1.0
 
     def transform(self, X: Several) -> Array:
         """The shared codes H of new samples (n_samples, k), from all data sets. shared="samples"
@@ -86,7 +70,7 @@ class IntegrativeNMF(SeveralSets):
         check_is_fitted(self)
         if self.shared != "samples":
             raise ValueError('transform: with shared="features" there are no shared codes.')
-        names, sets = self._checked(X)
+        names, sets = self._opened(X)
         if names != self.names_:
             raise ValueError(f"transform: data sets {names} given, {self.names_} fitted.")
         bases = [self.components_[name].T for name in names]
@@ -112,7 +96,8 @@ class IntegrativeNMF(SeveralSets):
         del names
         return Integrative(sets[0], sets, number("strength", self.strength))
 
-    def _keep(self, state: State) -> None:
+    def _keep(self, names: list[Any], state: State) -> None:
+        super()._keep(names, state)
         self.specific_ = {name: V.T for name, V in zip(self.names_, state.memories, strict=True)}
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.arrays import (
@@ -26,22 +23,27 @@ from deepnmf.arrays import (
     squared_norm,
     transposed_product,
 )
+from deepnmf.core.loop import descend
 from deepnmf.core.stage import Descent
-from deepnmf.core.training import Trained, descend
+from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
-from deepnmf.models.advice import status, warn
-from deepnmf.models.baselines.base import Callback, State, layer_start, multiply, stationarity
-from deepnmf.models.settings import number, one_of, whole
+from deepnmf.models.advice import warn
+from deepnmf.models.base import Callback, Factorization, Seed
+from deepnmf.models.baselines.base import State, layer_start, multiply, stationarity
+from deepnmf.models.settings import number, one_of, whole_number
 from deepnmf.penalties import Penalty, Ridge, SquaredL1, Zero
-from deepnmf.samples.checks import canonical, check_entries
+from deepnmf.samples.base import Needs
+from deepnmf.samples.open import open_samples
 from deepnmf.solvers import Coordinate
 from deepnmf.solvers.quadratic import codes_problem
+from deepnmf.starts import Start
 
 SHARED = ("samples", "features")
 Several = Sequence[Any] | Mapping[Any, Any]
 
 
-class SeveralSets(BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SeveralSets(Factorization):
     """What methods of several data sets share: a list or dict of matrices goes in, all over the
     same samples (shared="samples"), or all over the same features (shared="features").
 
@@ -53,64 +55,62 @@ class SeveralSets(BaseEstimator):
     history_, n_iter_, status_ : as in `DeepNMF`
     """
 
-    codes_: Any
-    components_: Any
-    n_components: int
-    shared: str
-    start: Any
-    fill: Any
-    max_iter: int
-    tol: float
-    callback: Callback | None
-    random_state: Any
+    n_components: int = field(default=16, kw_only=False)
+    shared: str = "samples"
+    start: str | Start = "random"
+    fill: str | float = "mean"
+    max_iter: int = 500
+    tol: float = 1e-5
+    callback: Callback | None = None
+    random_state: Seed = None
 
     @abstractmethod
     def _problem(self, names: list[Any], sets: tuple[Array, ...]) -> Any:
         """What is minimised over the factors of these (m_i, n) matrices."""
 
-    def fit(self, X: Several, y: Any = None) -> Any:
+    def check(self) -> None:
+        super().check()
+        whole_number("n_components", self.n_components, least=1)
+        layer_start(self.start, self.fill)
+
+    def fit(self, X: Several, y: Any = None) -> Self:
         """Learn from a list or dict of matrices (n_samples_i, n_features_i); y is ignored."""
-        names, sets = self._checked(X)
-        k = whole("n_components", self.n_components, least=1)
+        self.check()
+        names, sets = self._opened(X)
         start = layer_start(self.start, self.fill)
-        number("tol", self.tol)
-        whole("max_iter", self.max_iter, least=0)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        W, H = start.factors(_stacked(sets), k, [np.random.default_rng(seed)])
+        W, H = start.factors(_stacked(sets), int(self.n_components), [self._generator()])
         callback = self.callback
         watch = Watch(None if callback is None else lambda record, _: bool(callback(record)))
         problem = self._problem(names, sets)
-        rows = np.cumsum([0, *(one.shape[0] for one in sets)])
-        parts = tuple(W[low:high] for low, high in itertools.pairwise(rows))
-        state, sweeps, reason = descend(
-            problem, problem.begin(parts, H), self.tol, self.max_iter, watch, stage_name="finetune"
+        rows = np.cumsum([0, *(matrix.shape[0] for matrix in sets)])
+        weights = tuple(W[low:high] for low, high in itertools.pairwise(rows))
+        ended = descend(
+            problem, problem.begin(weights, H), self.tol, self.max_iter, watch,
+            stage_name="finetune",
+        )  # fmt: skip
+        self._keep(names, ended.factors)
+        self._keep_story(
+            Trained(self.weights_, H, watch.history, ended.sweeps, ended.reasons).only()
         )
-        trained = Trained(state.weights, state.H, watch.history, sweeps, reason)
+        return self
+
+    def _keep(self, names: list[Any], state: State) -> None:
+        """Set the fitted attributes of the factors."""
         self.names_ = names
-        self.weights_ = list(state.weights)
-        each = dict(zip(names, (part.T for part in state.weights), strict=True))
+        self.weights_ = state.weights
+        each = dict(zip(names, (W.T for W in state.weights), strict=True))
         if self.shared == "samples":
             self.codes_, self.components_ = state.H.T, each
         else:
             self.components_ = state.H
-            self.codes_ = {name: part.T for name, part in each.items()}
-        self._keep(state)
-        self.history_ = watch.history
-        self.n_iter_ = sweeps
-        self.status_, warning = status(trained, self.tol, self.max_iter)
-        if warning:
-            warn(self.status_, ConvergenceWarning)
-        return self
+            self.codes_ = {name: components.T for name, components in each.items()}
 
     def fit_transform(self, X: Several, y: Any = None) -> Any:
         """Learn, and return `codes_`."""
         return self.fit(X).codes_
 
-    def _keep(self, state: State) -> None:
-        """Fitted attributes of the method's own."""
-
-    def _checked(self, X: Any) -> tuple[list[Any], tuple[Array, ...]]:
-        """Names, and the sets as (m_i, n) matrices: what is shared lies across."""
+    def _opened(self, X: Any) -> tuple[list[Any], tuple[Array, ...]]:
+        """Names, and the sets as (m_i, n) matrices, n being over what is shared."""
         whom = type(self).__name__
         one_of("shared", self.shared, SHARED)
         if isinstance(X, Mapping):
@@ -125,26 +125,24 @@ class SeveralSets(BaseEstimator):
         if not given:
             raise ValueError(f"{whom}: no data set was given.")
         sets = []
-        for name, one in zip(names, given, strict=True):
-            matrix = check_array(
-                one, accept_sparse=("csr", "csc"), dtype=[np.float64, np.float32],
-                ensure_all_finite=False, input_name=f"X[{name!r}]",
-            )  # fmt: skip
-            matrix = canonical(matrix)
-            check_entries(matrix, f"{whom} (data set {name!r})")
-            sets.append(matrix.T if self.shared == "samples" else matrix.T.T)
-        across = {one.shape[1] for one in sets}
+        for name, matrix in zip(names, given, strict=True):
+            needs = Needs(whom=f"{whom} (data set {name!r})")
+            with open_samples(matrix, needs) as samples:
+                data = samples.data
+                sets.append(data if self.shared == "samples" else data.T)
+        across = {matrix.shape[1] for matrix in sets}
         if len(across) != 1:
             shapes = {name: matrix.shape for name, matrix in zip(names, given, strict=True)}
             raise ValueError(
                 f'{whom}: shared="{self.shared}", but the data sets do not have the same '
                 f"{self.shared}: shapes {shapes}. Keep those they have in common."
             )
-        if len({one.dtype for one in sets}) != 1:
-            sets = [one.astype(np.float64) for one in sets]
+        if len({matrix.dtype for matrix in sets}) != 1:
+            sets = [matrix.astype(np.float64) for matrix in sets]
         return names, tuple(sets)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class JointNMF(SeveralSets):
     """X_i ≈ W_i H for several data sets: one H for all, W_i each its own,
 
@@ -180,41 +178,21 @@ class JointNMF(SeveralSets):
     framework for simultaneous integration of multiple types of genomic data, Bioinformatics 2011.
     """
 
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        shared: str = "samples",
-        sparsity: float = 0.0,
-        ridge: float = 0.0,
-        networks: Mapping[tuple[Any, Any], Any] | None = None,
-        network_strength: float = 0.0,
-        start: Any = "random",
-        fill: Any = "mean",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.shared = shared
-        self.sparsity = sparsity
-        self.ridge = ridge
-        self.networks = networks
-        self.network_strength = network_strength
-        self.start = start
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    name = "joint-nmf"
+    purpose = "several data sets on the same samples"
+    several = True
+
+    sparsity: float = 0.0
+    ridge: float = 0.0
+    networks: Mapping[tuple[Any, Any], Any] | None = None
+    network_strength: float = 0.0
 
     def transform(self, X: Any) -> Array:
         """Codes (n_samples, k). Shared samples: from all data sets, or those of a dict. Shared
         features: of any samples with these features, a single matrix."""
         check_is_fitted(self)
         if self.shared == "features":
-            _, (matrix,) = self._checked([X])
+            _, (matrix,) = self._opened([X])
             features = self.components_.shape[1]
             if matrix.shape[1] != features:
                 raise ValueError(
@@ -222,7 +200,7 @@ class JointNMF(SeveralSets):
                 )
             penalty = SquaredL1(float(self.sparsity)) if self.sparsity else Zero()
             return _codes([self.components_.T], [matrix.T], penalty).T
-        names, sets = self._checked(X)
+        names, sets = self._opened(X)
         bases = []
         for name, one in zip(names, sets, strict=True):
             if name not in self.names_:

@@ -16,21 +16,21 @@ from deepnmf.arrays import (
     positive,
     transposed_product,
 )
-from deepnmf.core.passes import add_up
-from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.core.passes import add_up, nonnegative_least_squares
+from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
-from deepnmf.models.baselines.base import Callback, LeastSquares, SingleLayer, State
-from deepnmf.models.settings import whole
+from deepnmf.models.baselines.base import LeastSquares, SingleLayer, State
+from deepnmf.models.settings import whole_number
 from deepnmf.penalties import Zero
 from deepnmf.solvers import Auto, Nesterov
 from deepnmf.solvers.quadratic import Quadratic, codes_problem, weights_problem
 from deepnmf.solvers.stopping import per_run
-from deepnmf.starts import Generators
 
 ON_SUPPORT = Nesterov(max_steps=30, min_steps=2, tol=1e-3)
 """What solves for the entries that may be nonzero."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class L0NMF(SingleLayer):
     """½‖X − WH‖², W, H ≥ 0, with at most `nonzeros_H` entries > 0 in every column of H (parts a
     sample is made of) and/or `nonzeros_W` in every column of W (features of a part).
@@ -53,37 +53,22 @@ class L0NMF(SingleLayer):
     Neurocomputing 2012.
     """
 
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        nonzeros_H: int | None = 4,
-        nonzeros_W: int | None = None,
-        start: Any = "random",
-        fill: Any = "random",
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.nonzeros_H = nonzeros_H
-        self.nonzeros_W = nonzeros_W
-        self.start = start
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    name = "l0-nmf"
+    purpose = "a limit on the parts per sample, or the features per part"
+
+    nonzeros_H: int | None = 4
+    nonzeros_W: int | None = None
+    start: Any = "random"
+    max_iter: int = 100
 
     def _sizes(self) -> tuple[int, ...]:
         for name in ("nonzeros_H", "nonzeros_W"):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name), least=1)
+                whole_number(name, getattr(self, name), least=1)
         return super()._sizes()
 
-    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
-        W, H = self._first(X, generators)
+    def _train(self, X: Array, watch: Watch) -> Trained:
+        W, H = self._first(X, watch.generators)
         problem = Bounded(X, self.nonzeros_H, self.nonzeros_W)
         return self._descend(problem, problem.begin(W, H), watch)
 

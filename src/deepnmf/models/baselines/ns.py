@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepnmf.arrays import Array, at_least, epsilon, gram, inner, namespace, transposed_product
-from deepnmf.core.passes import add_up
+from deepnmf.core.passes import add_up, nonnegative_least_squares
 from deepnmf.core.stage import Descent
-from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
-from deepnmf.models.baselines.base import Callback, LeastSquares, SingleLayer, State, multiply
+from deepnmf.links import Identity, Link
+from deepnmf.models.baselines.base import LeastSquares, SingleLayer, State, multiply
 from deepnmf.models.settings import number, one_of
 from deepnmf.penalties import Zero
-from deepnmf.starts import Generators
 
 LOSSES = ("frobenius", "kullback-leibler")
 CODING = 500
 """Updates of the codes of new samples under the divergence."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NsNMF(SingleLayer):
     """X ≈ W S H,  S = (1 − θ) I + (θ/k) 11ᵀ,  W, H ≥ 0.
 
@@ -44,30 +45,13 @@ class NsNMF(SingleLayer):
     A. Pascual-Montano et al., Nonsmooth nonnegative matrix factorization, TPAMI 2006.
     """
 
+    name = "ns-nmf"
+    purpose = "sparse parts and codes through a smoothing matrix"
     stacks = True
 
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        theta: float = 0.5,
-        loss: str = "frobenius",
-        start: Any = "nnsvd",
-        fill: Any = "mean",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.theta = theta
-        self.loss = loss
-        self.start = start
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    theta: float = 0.5
+    loss: str = "frobenius"
+    fill: Any = "mean"
 
     def _sizes(self) -> tuple[int, ...]:
         smoothness(self.theta)
@@ -79,8 +63,8 @@ class NsNMF(SingleLayer):
         """The divergence needs X̂ whole."""
         return bool(self.loss == "frobenius")
 
-    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
-        W, H = self._first(X, generators)
+    def _train(self, X: Array, watch: Watch) -> Trained:
+        W, H = self._first(X, watch.generators)
         kind = Smoothed if self.loss == "frobenius" else SmoothedDivergence
         problem = kind(X, smoothness(self.theta))
         return self._descend(problem, problem.begin(W, H), watch)
@@ -91,8 +75,8 @@ class NsNMF(SingleLayer):
             return nonnegative_least_squares(X, V, Zero())
         return divergence_codes(X, V)
 
-    def _decode(self, weights: Sequence[Array], H: Array) -> Array:
-        return smooth(weights[0], self.theta) @ H
+    def _decoder(self, weights: Sequence[Array]) -> tuple[Sequence[Array], Link]:
+        return [smooth(weights[0], self.theta)], Identity()
 
 
 def smoothness(theta: Any) -> float:

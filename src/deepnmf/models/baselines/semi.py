@@ -8,6 +8,7 @@ from typing import Any
 
 from deepnmf.arrays import (
     Array,
+    absolute,
     at_least,
     choose,
     epsilon,
@@ -22,11 +23,10 @@ from deepnmf.arrays import (
     to_double,
     transposed_product,
 )
-from deepnmf.core.passes import Sums
-from deepnmf.core.training import Trained, nonnegative_least_squares
+from deepnmf.core.passes import Sums, nonnegative_least_squares
+from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
 from deepnmf.models.baselines.base import (
-    Callback,
     LeastSquares,
     SingleLayer,
     State,
@@ -37,6 +37,7 @@ from deepnmf.penalties import Zero
 from deepnmf.starts import Generators, Given
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SemiNMF(SingleLayer):
     """X ≈ W H with H ≥ 0 and W of any sign: ½‖X − WH‖². X may have negative entries.
 
@@ -56,34 +57,17 @@ class SemiNMF(SingleLayer):
     2010.
     """
 
+    name = "semi-nmf"
+    purpose = "X of any sign: parts of any sign, codes ≥ 0"
     signed = True
     stacks = True
 
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        start: Any = "nnsvd",
-        fill: Any = "random",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.start = start
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
-
-    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+    def _train(self, X: Array, watch: Watch) -> Trained:
         start = self.start
         if isinstance(start, Given):
-            _, H = self._first(X, generators)
+            _, H = self._first(X, watch.generators)
         else:
-            H = first_codes_of(X, self._sizes()[0], generators, start, self.fill)
+            H = first_codes_of(X, self._sizes()[0], watch.generators, start, self.fill)
         Q, R = in_span(X)
         problem = Signed(R)
         return lifted(self._descend(problem, problem.begin(H), watch), Q)
@@ -115,8 +99,7 @@ def lifted(trained: Trained, Q: Array | None) -> Trained:
 
 def first_codes_of(X: Array, k: int, generators: Generators, start: Any, fill: Any) -> Array:
     """H ≥ 0 for an X of any sign: the codes that a start finds for |X|; the signs are W's."""
-    size = abs(X) if is_sparse(X) else namespace(X).abs(X)
-    return layer_start(start, fill).factors(size, k, generators)[1]
+    return layer_start(start, fill).factors(absolute(X), k, generators)[1]
 
 
 def least_squares_weights(sums: Sums, before: Array | None = None, caution: float = 1.0) -> Array:

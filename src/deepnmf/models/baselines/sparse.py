@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
 
-from deepnmf.arrays import Array, is_sparse, namespace
-from deepnmf.core.training import Plan, Trained, nonnegative_least_squares, train
+from deepnmf.arrays import Array, largest_entry
+from deepnmf.core.passes import nonnegative_least_squares
+from deepnmf.core.plan import Plan
+from deepnmf.core.training import Run, Trained, train_watched
 from deepnmf.core.watch import Watch
-from deepnmf.models.baselines.base import Callback, SingleLayer
+from deepnmf.models.baselines.base import SingleLayer
 from deepnmf.models.settings import number, one_of
 from deepnmf.penalties import Penalty, Ridge, SquaredL1
-from deepnmf.starts import Generators, Given
+from deepnmf.samples.base import Samples
+from deepnmf.starts import Given
 
 SIDES = ("right", "left")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseNMF(SingleLayer):
     """SNMF/R, side="right": sparse codes,
 
@@ -40,30 +44,13 @@ class SparseNMF(SingleLayer):
     non-negativity-constrained least squares, Bioinformatics 2007.
     """
 
-    def __init__(
-        self,
-        n_components: int = 16,
-        *,
-        side: str = "right",
-        beta: float = 0.01,
-        eta: float | None = None,
-        start: Any = "nnsvd",
-        fill: Any = "random",
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.side = side
-        self.beta = beta
-        self.eta = eta
-        self.start = start
-        self.fill = fill
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    name = "sparse-nmf"
+    purpose = "SNMF/R and /L of Kim and Park: L1² penalties"
+
+    side: str = "right"
+    beta: float = 0.01
+    eta: float | None = None
+    tol: float = 1e-6
 
     def _sizes(self) -> tuple[int, ...]:
         one_of("side", self.side, SIDES)
@@ -72,12 +59,9 @@ class SparseNMF(SingleLayer):
             number("eta", self.eta)
         return super()._sizes()
 
-    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
-        values = X.data if is_sparse(X) else X
-        largest = float(namespace(values).max(values)) if values.shape[0] else 0.0
-        eta = largest**2 if self.eta is None else float(self.eta)
-        self.eta_ = eta
-        W, H = self._first(X, generators)
+    def _train(self, X: Array, watch: Watch) -> Trained:
+        eta = self._eta(X)
+        W, H = self._first(X, watch.generators)
         left = self.side == "left"
         data, start = (X.T, Given([H.T], W)) if left else (X, Given([W], H.T))
         plan = Plan(
@@ -88,10 +72,17 @@ class SparseNMF(SingleLayer):
             max_iter=self.max_iter,
             tol=self.tol,
         )
-        trained = train(data, plan, generators, watch.report)
-        if left:
-            trained.weights, trained.H = (trained.H.T,), trained.weights[0].T
-        return trained
+        trained = train_watched(data, plan, watch)
+        if not left:
+            return trained
+        return replace(trained, weights=(trained.H.T,), H=trained.weights[0].T)
+
+    def _eta(self, X: Array) -> float:
+        return largest_entry(X) ** 2 if self.eta is None else float(self.eta)
+
+    def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
+        self.eta_ = self._eta(samples.data)
+        super()._keep(samples, run, error, basis)
 
     def _codes_penalty(self) -> Penalty:
         return Ridge(self.eta_) if self.side == "left" else SquaredL1(float(self.beta))

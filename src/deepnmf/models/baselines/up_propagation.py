@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from deepnmf.arrays import Array, gram, inner, transposed_product
 from deepnmf.core.chain import Chain
+from deepnmf.core.encoding import encode, layer_input
 from deepnmf.core.passes import add_up
 from deepnmf.core.revival import count_dead
-from deepnmf.core.training import Trained, decode, encode_through
+from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
 from deepnmf.links import Link
-from deepnmf.models.baselines.base import Callback, Layered, LeastSquares, State, multiply
-from deepnmf.models.settings import link_of
+from deepnmf.models.baselines.base import Layered, LeastSquares, State, multiply
 from deepnmf.penalties import Zero
-from deepnmf.starts import Generators, Random
+from deepnmf.starts import Random
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class UpPropagationNMF(Layered):
     """X ≈ W_1 φ(W_2 … φ(W_L H_L)), all factors ≥ 0 and updated together, from a random start.
 
@@ -44,49 +44,25 @@ class UpPropagationNMF(Layered):
     J.-H. Ahn, S. Choi, J.-H. Oh, A multiplicative up-propagation algorithm, ICML 2004.
     """
 
-    def __init__(
-        self,
-        layer_sizes: Any = (64, 16),
-        *,
-        link: str | Link = "identity",
-        max_iter: int = 1000,
-        tol: float = 1e-5,
-        callback: Callback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.layer_sizes = layer_sizes
-        self.link = link
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.random_state = random_state
+    name = "up-propagation-nmf"
+    purpose = "all layers at once, from random"
 
-    def _sizes(self) -> tuple[int, ...]:
-        self._link()
-        return super()._sizes()
+    max_iter: int = 1000
 
-    def _link(self) -> Link:
-        return link_of(self.link)
-
-    def _train(self, X: Array, generators: Generators, watch: Watch) -> Trained:
+    def _train(self, X: Array, watch: Watch) -> Trained:
         link, data, H = self._link(), X, X
         weights: list[Array] = []
         # Random factors, each layer at the scale of what it is to reproduce.
         for layer, size in enumerate(self._sizes()):
             if layer:
-                R = link.scale(H)
-                weights[-1] = weights[-1] * R
-                data = link.project(H / R)
-            W, H = Random().factors(data, size, generators)
+                weights[-1], data = layer_input(link, weights[-1], H)
+            W, H = Random().factors(data, size, watch.generators)
             weights.append(W)
         problem = UpPropagation(X, link)
         return self._descend(problem, problem.begin(weights, H), watch)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
-        return encode_through(X, weights, self._link(), (Zero(),) * len(weights))
-
-    def _decode(self, weights: Sequence[Array], H: Array) -> Array:
-        return decode(weights, self._link(), H)
+        return encode(X, weights, self._link(), (Zero(),) * len(weights))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ FEWEST = 8
 """Passes that are kept however large they are."""
 
 
-class ClusterError(RuntimeError):
+class ClusterError(ConnectionError):
     """Workers are lost faster than their blocks can be made again."""
 
 

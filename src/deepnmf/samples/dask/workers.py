@@ -8,23 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from deepnmf.arrays import Array, is_sparse
 from deepnmf.arrays.blocks import Node
-from deepnmf.samples.checks import canonical
+from deepnmf.samples.disk import as_block
 
 HELD: dict[str, dict[int, Any]] = {}
 """On a worker: blocks by the name of their array and their number."""
 PROCESS = uuid.uuid4().hex
 """Tells a worker from one that comes back at its address after it has died."""
-
-
-def as_block(part: Any, dtype: Any) -> Array:
-    """A chunk (samples, features) as a block (features, samples)."""
-    if is_sparse(part):
-        return canonical(scipy.sparse.csr_array(part).astype(dtype, copy=False)).T
-    return np.ascontiguousarray(part, dtype=dtype).T
 
 
 @dataclass(eq=False)

@@ -1,0 +1,114 @@
+"""Functions of samples, applied to all of them: in one piece, or block by block.
+
+Given the weights, what happens to a sample depends on that sample alone; what all samples have in
+common is a sum over them. So each function here takes a function of a block of samples. An array in
+memory is one block, and the function is simply called. A `Blocked` array is passed over block by
+block, and the sums are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from deepnmf.arrays.blocks import (
+    Applied,
+    Blocked,
+    Item,
+    Node,
+    ToStore,
+    lazy,
+    nodes_of,
+    split,
+    totals,
+)
+from deepnmf.arrays.kinds import Array
+from deepnmf.arrays.operations import in_order, inner
+
+
+class Passed(NamedTuple):
+    """What a pass over the samples leaves."""
+
+    stored: Array
+    """An array with a column per sample."""
+    collected: Any
+    """A small value per block, for the next pass over the same block."""
+    sums: list[Array]
+    """Sums over all samples."""
+
+
+class Recipe(NamedTuple):
+    """How to compute a block of stored columns again, should it be lost."""
+
+    function: Callable[..., Array]
+    arguments: tuple[Any, ...]
+
+    @property
+    def node(self) -> Node:
+        """The recipe as a step of a pass."""
+        return Applied(self.function, nodes_of(self.arguments))
+
+
+def pass_over(
+    function: Callable[..., Sequence[Any]], *arguments: Any, rows: int, sums: int, recipe: Recipe
+) -> Passed:
+    """One pass with function(…) → (columns to store, value to collect, sum, sum, …).
+
+    `rows` is how many rows the stored columns have, and `sums` how many sums there are.
+    """
+    blocked = [argument for argument in arguments if isinstance(argument, Blocked)]
+    if not blocked:
+        stored, collected, *added = function(*arguments)
+        return Passed(stored, collected, added)
+    layout, dtype = blocked[0].layout, blocked[0].dtype
+    node = Applied(_first_in_order, (function, *nodes_of(arguments)))
+    items = [Item(node, place) for place in range(2 + sums)]
+    swept = layout.sweep(
+        [ToStore(items[0], rows, dtype, recipe.node)], sums=items[2:], collect=items[1:2]
+    )
+    return Passed(swept.stored[0], swept.collected[0], swept.sums)
+
+
+def _first_in_order(function: Callable[..., Sequence[Any]], *arguments: Any) -> tuple[Any, ...]:
+    """The results of a function, the first of them row by row in memory, as files keep it:
+    products round differently for other orders."""
+    first, *others = function(*arguments)
+    return in_order(first), *others
+
+
+def sums_over_samples(
+    function: Callable[..., Sequence[Array]], count: int, *arguments: Any
+) -> Sequence[Array]:
+    """The `count` sums that function(…) returns, over all samples, in one pass."""
+    blocked = [argument for argument in arguments if isinstance(argument, Blocked)]
+    if not blocked:
+        return function(*arguments)
+    node = Applied(function, nodes_of(arguments))
+    return blocked[0].layout.sweep(sums=[Item(node, place) for place in range(count)]).sums
+
+
+def inner_products(pairs: Iterable[tuple[Array, Array]]) -> list[Array]:
+    """⟨U, V⟩ per run of every pair, all in one pass over the samples."""
+    pairs = list(pairs)
+    if any(isinstance(array, Blocked) for pair in pairs for array in pair):
+        return totals([(inner, pair, {}) for pair in pairs])
+    return [inner(U, V) for U, V in pairs]
+
+
+def by_samples(function: Callable[..., Array], *arguments: Any) -> Array:
+    """function(…), which makes a column of each sample; of blocks computed once and stored."""
+    if not any(isinstance(argument, Blocked) for argument in arguments):
+        return function(*arguments)
+    columns = lazy(function, *arguments)
+    return columns.stored(columns.node)
+
+
+def recompute_by(columns: Array, recipe: Recipe) -> None:
+    """Say how lost blocks of stored columns are computed again. Arrays in memory are not lost."""
+    if isinstance(columns, Blocked):
+        columns.layout.mend(columns, recipe.node)
+
+
+def split_like(H: Array, X: Array) -> Array:
+    """H (k, n) by the blocks of X, where X has blocks and H has none."""
+    return split(H, X.layout) if isinstance(X, Blocked) and not isinstance(H, Blocked) else H

@@ -1,0 +1,106 @@
+"""What is asked of torch. It is imported when it is needed, and only here and in `arrays.cuda`."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+
+def is_tensor(X: object) -> bool:
+    """Whether X is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(X, torch.Tensor)
+
+
+def is_strided(X: Any) -> bool:
+    """Whether a tensor is dense: neither sparse nor in another special layout."""
+    import torch
+
+    return not X.is_sparse and X.layout == torch.strided
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """A tensor or array as a NumPy array."""
+    return np.asarray(array.detach().cpu() if is_tensor(array) else array)
+
+
+def tensor_like(array: np.ndarray, like: Any) -> Any:
+    """A NumPy array as a tensor on the device of `like`, in its own type."""
+    import torch
+
+    return torch.from_numpy(np.array(array)).to(like.device)
+
+
+def has_cuda() -> bool:
+    """Whether torch has a CUDA device. Without a driver, torch is not even imported."""
+    if "torch" not in sys.modules:
+        try:
+            ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        except OSError:
+            return False
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+def to_cuda(X: Any) -> Any:
+    """X as a tensor on the current CUDA device."""
+    import torch
+
+    return torch.as_tensor(X, device="cuda")
+
+
+def is_on_cuda(X: Any) -> bool:
+    """Whether X is a tensor on a CUDA device."""
+    return is_tensor(X) and bool(X.is_cuda)
+
+
+def runs_kernels(X: Any) -> bool:
+    """Whether Triton kernels can be launched for X: a tensor on the current CUDA device."""
+    if not is_on_cuda(X) or not _has_triton():
+        return False
+    import torch
+
+    return bool(X.device.index == torch.cuda.current_device())
+
+
+def free_on_cuda() -> int:
+    """Bytes of memory that are free on the CUDA device."""
+    import torch
+
+    torch.cuda.empty_cache()
+    return int(torch.cuda.mem_get_info()[0])
+
+
+@contextmanager
+def tensor_cores(X: Any, wanted: bool) -> Iterator[None]:
+    """Let products on a CUDA device round their input to TF32 (10 bits), where wanted."""
+    if not wanted or not is_on_cuda(X):
+        yield
+        return
+    import torch
+
+    settings = torch.backends.cuda.matmul
+    name, on = (
+        ("fp32_precision", "tf32") if hasattr(settings, "fp32_precision") else ("allow_tf32", True)
+    )
+    before = getattr(settings, name)
+    setattr(settings, name, on)
+    try:
+        yield
+    finally:
+        setattr(settings, name, before)
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None

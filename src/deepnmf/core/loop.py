@@ -1,0 +1,179 @@
+"""The one loop of training: sweep until nothing is gained, or the limit, or somebody stops it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from deepnmf.arrays import Array, namespace, stack_shape, to_device
+from deepnmf.arrays.cuda.graphs import Recorded, is_small
+from deepnmf.core.stage import Factorized, Sweeping
+from deepnmf.core.watch import Point, Reason, Record, StageName, Watch
+
+F = TypeVar("F", bound=Factorized)
+
+
+@dataclass(frozen=True)
+class Descended(Generic[F]):
+    """Where a stage ended. Of a stack, `sweeps` and `reasons` have one entry per run; without a
+    stack they are arrays without axes."""
+
+    factors: F
+    sweeps: np.ndarray
+    reasons: np.ndarray
+    """Why each run stopped: a `Reason`."""
+
+
+def descend(
+    stage: Sweeping,
+    factors: F,
+    tol: float,
+    max_iter: int,
+    watch: Watch,
+    stage_name: StageName,
+    layer: int | None = None,
+    begun: Point | None = None,
+) -> Descended[F]:
+    """Sweep until a sweep lowers the objective by less than `tol` times its value, or the relative
+    error is below `tol` (an exact factorization, whose objective would fall forever).
+
+    In a stack each run stops by itself, and keeps its factors from then on. Ctrl-C ends the stage
+    with the factors of its last complete sweep. `begun` is the point from which a stopped fit
+    continues; `factors` are then those of the point.
+    """
+    loop = _Loop(stage, factors, tol, watch, stage_name, layer)
+    if watch.stopped is not None:
+        return loop.ended(watch.stopped)
+    if begun is not None:
+        loop.resume(begun)
+        if begun.reason is not None:
+            return loop.ended(begun.reason)
+    try:
+        for sweep in range(loop.done + 1, max_iter + 1):
+            loop.sweep(sweep)
+            if watch.stopped is not None or loop.converged():
+                break
+            watch.keep(layer, loop.factors, sweep, loop.objective)
+    except KeyboardInterrupt:
+        watch.stopped = "interrupted"
+    if watch.stopped is not None:
+        loop.runs.reasons[...] = watch.stopped
+    loop.keep_last()
+    return Descended(loop.factors, loop.runs.sweeps, loop.runs.reasons)
+
+
+@dataclass
+class _Runs:
+    """Which runs of a stack still sweep, how many sweeps each had, and why each stopped."""
+
+    stack: tuple[int, ...]
+    going: np.ndarray = field(init=False)
+    sweeps: np.ndarray = field(init=False)
+    reasons: np.ndarray = field(init=False)
+    active: Array | None = None
+    """`going` where the factors live; None while all runs sweep."""
+
+    def __post_init__(self) -> None:
+        self.going = np.ones(self.stack, bool)
+        self.sweeps = np.zeros(self.stack, int)
+        self.reasons = np.full(self.stack, "limit", object)
+
+    def go_on(self, falling: Array) -> bool:
+        """Stop the runs whose objective does not fall any more. False when all have stopped."""
+        active = falling & to_device(self.going, falling)
+        self.going = np.asarray(active.tolist())
+        self.reasons = np.where(self.going, "limit", "converged").astype(object)
+        self.active = active if self.stack else None
+        return bool(self.going.any())
+
+
+class _Loop(Generic[F]):
+    """The factors of a stage between two sweeps, and what is known about them."""
+
+    def __init__(
+        self,
+        stage: Sweeping,
+        factors: F,
+        tol: float,
+        watch: Watch,
+        name: StageName,
+        layer: int | None,
+    ) -> None:
+        self.stage, self.factors, self.tol, self.watch = stage, factors, tol, watch
+        self.name, self.layer = name, layer
+        self.runs = _Runs(stack_shape(factors.H))
+        self.done = 0
+        self.objective: Array | None = None
+        self.before: Array | None = None
+        recorded = stage.recordable and is_small(factors)
+        self.sweep_once = Recorded(stage.sweep) if recorded else stage.sweep
+
+    def ended(self, reason: Reason) -> Descended[F]:
+        """The stage as it stands, without a sweep."""
+        reasons = np.full(self.runs.stack, reason, object)
+        return Descended(self.factors, self.runs.sweeps, reasons)
+
+    def resume(self, point: Point) -> None:
+        """Continue after the sweeps of a point."""
+        self.done, self.objective = point.sweep, point.objective
+        self.runs.sweeps += point.sweep
+
+    def sweep(self, number: int) -> None:
+        """One sweep of the runs that still go on, and its record."""
+        swept = self.sweep_once(self.factors)
+        if self.runs.active is not None:
+            swept = swept.kept(self.runs.active, self.factors)
+        objective, record = self._measured(swept, number)
+        if not np.isfinite(record["objective"]).all():
+            raise NotFiniteError(number, swept.H.dtype)
+        self.factors, self.before, self.objective = swept, self.objective, objective
+        self.runs.sweeps, self.done = np.where(self.runs.going, number, self.runs.sweeps), number
+        self.watch.note(record, swept.weights)
+
+    def _measured(self, factors: F, number: int) -> tuple[Array, Record]:
+        """The objective where the factors live, and the record of a sweep."""
+        xp = namespace(factors.H)
+        objective, penalty = self.stage.objective(factors)
+        dead = xp.astype(self.stage.dead(factors), xp.float64)
+        numbers = (objective, penalty, xp.sqrt(factors.residual), dead)
+        # All numbers leave a card together, so that it is waited for once.
+        values = xp.stack([xp.asarray(number) for number in numbers]).tolist()
+        record: Record = {"stage": self.name, "layer": self.layer, "sweep": number}
+        record |= dict(zip(("objective", "penalty", "kkt", "dead"), values, strict=True))
+        record["dead"] = np.asarray(record["dead"], int).tolist()
+        if self.runs.stack:
+            record["active"] = self.runs.going
+        return objective, record
+
+    def converged(self) -> bool:
+        """Whether every run has stopped by itself."""
+        if self.tol <= 0 or self.before is None:
+            return False
+        objective: Array = self.objective
+        falling = self.before - objective >= self.tol * objective
+        return not self.runs.go_on(falling & (objective > self.stage.negligible(self.tol)))
+
+    def keep_last(self) -> None:
+        """Keep the end of the fit, or the point where it was stopped."""
+        stopped = self.watch.stopped is not None
+        if stopped and self.done:
+            self.watch.keep(self.layer, self.factors, self.done, self.objective, at_once=True)
+        elif not stopped and self.name == "finetune" and not self.runs.stack:
+            reason = self.runs.reasons.item()
+            self.watch.keep(
+                self.layer, self.factors, self.done, self.objective, reason, at_once=True
+            )
+
+
+class NotFiniteError(ValueError):
+    """The objective is not a finite number any more."""
+
+    def __init__(self, sweep: int, dtype: Any) -> None:
+        precision = f"{dtype}".removeprefix("torch.")
+        super().__init__(
+            f"the objective is not a finite number after sweep {sweep}: entries of X, of the start "
+            f"or of the penalties are too large or too small for products in {precision}. Divide X "
+            "by its maximum" + ("." if precision == "float64" else ", or use float64.")
+        )

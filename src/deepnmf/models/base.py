@@ -1,0 +1,317 @@
+"""The one contract of all models: what is written once, and what a model brings.
+
+A model brings its sizes, its training, its encoding and its decoder. Everything else, from `fit` to
+`save`, stands here. Outside, samples are rows; inside, they are columns.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from deepnmf.arrays import Array, eye, to_device
+from deepnmf.arrays.draws import Generators
+from deepnmf.core.decode import basis_of, decode
+from deepnmf.core.encoding import signed_squared_error, squared_error
+from deepnmf.core.online import Stream
+from deepnmf.core.training import Run, Trained
+from deepnmf.core.watch import Keeper, Reason, Record, Watch
+from deepnmf.links import Identity, Link
+from deepnmf.models.advice import status, warn
+from deepnmf.models.callbacks import CallbackSupport, FitListener, with_callbacks
+from deepnmf.models.settings import number, whole_number
+from deepnmf.samples.base import Needs, Samples
+from deepnmf.samples.checks import check_codes
+from deepnmf.samples.memory import InMemory
+from deepnmf.samples.open import open_samples
+
+Callback = Callable[[Record], bool | None]
+Seed = int | np.random.RandomState | None
+
+
+class Factorization(BaseEstimator, ABC):
+    """What every model shares: settings that are checked, seeds, and the story of a fit."""
+
+    name: ClassVar[str] = ""
+    """What the command line calls the model."""
+    purpose: ClassVar[str] = ""
+    """A line on what the model is for."""
+    several: ClassVar[bool] = False
+    """Whether it takes several data sets."""
+
+    max_iter: int
+    tol: float
+    callback: Callback | None
+    random_state: Seed
+    verbose = False
+
+    codes_: Any
+    components_: Any
+    history_: list[Record]
+    n_iter_: int
+    status_: str
+    reason_: Reason | str
+
+    def check(self) -> None:
+        """Refuse settings that cannot work, and say what to do instead."""
+        number("tol", self.tol)
+        whole_number("max_iter", self.max_iter, least=0)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(
+                f"callback must be a function of one record (a dict), got {self.callback!r}."
+            )
+
+    def _generator(self) -> np.random.Generator:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
+
+    def _keep_story(self, run: Run) -> None:
+        """Set the attributes that tell how the fit went."""
+        self.history_ = run.history
+        self.n_iter_ = run.sweeps
+        self.reason_ = run.reason
+        self.status_, warning = status(run, self.tol, self.max_iter)
+        if warning:
+            warn(self.status_, ConvergenceWarning)
+
+
+class MatrixFactorization(
+    ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin, Factorization
+):
+    """A model of one matrix, X ≈ W_1 φ(W_2 … φ(W_L H_L)).
+
+    Attributes
+    ----------
+    weights_ : list of arrays, W_l of shape (k_{l−1}, k_l), with k_0 = n_features
+    components_ : array (k_L, n_features), what a unit code decodes to
+    code_scale_ : float, with `project_codes` R of the link for the last layer, else 1
+    history_ : list of dict, per sweep: stage, layer, sweep, objective, penalty, kkt, dead, seconds
+    reason_ : str, why training stopped: "converged", "limit", "callback" or "interrupted"
+    reconstruction_err_, n_iter_, status_, n_features_in_, feature_names_in_
+    """
+
+    signed: ClassVar[bool] = False
+    """Whether X and the weights may have negative entries."""
+    takes_sparse: ClassVar[bool] = True
+    stacks: ClassVar[bool] = False
+    """Whether runs can be fitted as one stack on a card."""
+    footprint: ClassVar[int] = 20
+    """How many arrays as large as the widest codes one run of a stack keeps."""
+
+    project_codes = False
+    device: str | None = None
+
+    n_features_in_: int
+    _stream: Stream | None = None
+    weights_: list[Array]
+    code_scale_: float
+    reconstruction_err_: float
+
+    @abstractmethod
+    def _sizes(self) -> tuple[int, ...]:
+        """(k_1, …, k_L). Refuses every setting of the model that cannot work."""
+
+    @abstractmethod
+    def _train(self, X: Array, watch: Watch) -> Trained:
+        """Fit X (m, n); a model that `stacks` also X (…, m, n), with a generator per run."""
+
+    @abstractmethod
+    def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
+        """The codes H_l of X (m, n) by the weights of layers 1 … l."""
+
+    def _decoder(self, weights: Sequence[Array]) -> tuple[Sequence[Array], Link]:
+        """The weights of layers 1 … l as decoding uses them, and the link between them."""
+        return weights, Identity()
+
+    def _needs(self, *, fitting: bool) -> Needs:
+        """What the model asks of its samples."""
+        return Needs(
+            whom=type(self).__name__,
+            fitting=fitting,
+            estimator=self,
+            signed=self.signed,
+            sparse=self.takes_sparse,
+            device=self.device,
+        )
+
+    def _keeper(self, samples: Samples) -> Keeper | None:
+        """What stores points of the fit, so that it can continue."""
+        del samples
+        return None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = not self.signed
+        tags.input_tags.sparse = self.takes_sparse
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def check(self) -> None:
+        super().check()
+        self._sizes()
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the weights from X (n_samples, n_features), dense or sparse; y is ignored."""
+        self.check()
+        with open_samples(X, self._needs(fitting=True)) as samples:
+            self._learn(samples)
+        return self
+
+    @with_callbacks
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Learn the weights from X, and return its codes (n_samples, k_L), as `transform` does."""
+        self.check()
+        with open_samples(X, self._needs(fitting=True)) as samples:
+            self._learn(samples)
+            return self._codes_of(samples, len(self.weights_))
+
+    def transform(self, X: Any, layer: int | None = None) -> Array:
+        """The codes of X (n_samples, k) at the top, or at layer 1 … L.
+
+        Each sample's code is the solution of its own problem, with the weights frozen and the
+        penalty of training: it does not depend on the other samples.
+        """
+        layer = self._fitted_layer(layer)
+        if layer < len(self.weights_) and self._names_output():
+            raise ValueError(
+                f"transform(layer={layer}) has no column names: call "
+                'set_output(transform="default") for the codes of an inner layer.'
+            )
+        with open_samples(X, self._needs(fitting=False)) as samples:
+            return self._codes_of(samples, layer)
+
+    def inverse_transform(self, Z: Any, layer: int | None = None) -> Array:
+        """What codes decode to: (n_samples, n_features). `layer` as in `transform`."""
+        layer = self._fitted_layer(layer)
+        weights, link = self._decoder(self.weights_[:layer])
+        H = check_codes(Z, list(weights), link).T
+        if self.project_codes and layer == len(self.weights_):
+            H = link.decode(H) * self.code_scale_
+        return decode(weights, link, H).T
+
+    def basis(self, layer: int | None = None) -> Array:
+        """(k_layer, n_features): what a unit code of that layer decodes to."""
+        W = self.weights_[self._fitted_layer(layer) - 1]
+        return self.inverse_transform(eye(W.shape[-1], W), layer)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean over samples of ‖x − x̂‖²: higher is better."""
+        self._fitted_layer(None)
+        with open_samples(X, self._needs(fitting=False)) as samples:
+            weights = [to_device(W, samples.data) for W in self.weights_]
+            H = self._encode(samples.data, weights)
+            error = self._squared_error(samples.data, weights, H)
+            return -float(error) / samples.data.shape[-1]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a safetensors file; `deepnmf.load` reads it."""
+        from deepnmf.models.storage import save
+
+        save(self, path)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.weights_[-1].shape[-1])
+
+    def _learn(self, samples: Samples) -> None:
+        """Train, then set the fitted attributes: a fit that fails leaves the model as it was."""
+        listener = FitListener(self, samples)
+        keeper = self._keeper(samples)
+        listener.begin()
+        watch = Watch(listener, keeper, [self._generator()])
+        trained = self._train(samples.data, watch)
+        error = self._squared_error(samples.data, trained.weights, trained.H)
+        weights, link = self._decoder(trained.weights)
+        self._keep(samples, trained.only(), float(error), basis_of(weights, link))
+        listener.end()
+
+    def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
+        """Set the fitted attributes; `error` is ‖X − X̂‖², `basis` what a unit of H decodes to."""
+        self.n_features_in_ = samples.features
+        self.__dict__.pop("feature_names_in_", None)
+        if samples.feature_names is not None:
+            self.feature_names_in_ = samples.feature_names
+        self.weights_ = [samples.home(W) for W in run.weights]
+        R = self._decoder(run.weights)[1].scale(run.H) if self.project_codes else 1.0
+        self.code_scale_ = R if isinstance(R, float) else float(R[0, 0])
+        self._keep_story(run)
+        self.components_ = self.basis() if self.project_codes else samples.home(basis).T
+        self.reconstruction_err_ = error**0.5
+
+    def _squared_error(self, X: Array, weights: Sequence[Array], H: Array) -> Array:
+        """‖X − X̂‖² per run."""
+        used, link = self._decoder(weights)
+        return (signed_squared_error if self.signed else squared_error)(X, used, link, H)
+
+    def _codes_of(self, samples: Samples, layer: int) -> Array:
+        """The codes (n, k_layer) of samples, as `transform` returns them."""
+        size = int(self.weights_[layer - 1].shape[-1])
+        return samples.encoded(partial(self._coded, layer=layer), size)
+
+    def _coded(self, X: Array, layer: int) -> Array:
+        H = self._encode(X, [to_device(W, X) for W in self.weights_[:layer]])
+        if self.project_codes and layer == len(self.weights_):
+            return self._decoder(self.weights_)[1].project(H / self.code_scale_)
+        return H
+
+    def _fitted_layer(self, layer: int | None) -> int:
+        """A layer of the fitted model, whose settings must still be those of its weights."""
+        check_is_fitted(self)
+        fitted = tuple(int(W.shape[-1]) for W in self.weights_)
+        if self._sizes() != fitted:
+            raise ValueError(
+                f"layer_sizes is {self._sizes()}, but the fitted model has {fitted}: fit it again."
+            )
+        depth = len(fitted)
+        value = depth if layer is None else whole_number("layer", layer, least=1)
+        if value > depth:
+            raise ValueError(f"layer: {value}, but this model has {depth} layers: 1 to {depth}.")
+        return value
+
+    def _names_output(self) -> bool:
+        """Whether scikit-learn gives the output of `transform` column names."""
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        return (own or get_config()["transform_output"]) != "default"
+
+    def _fit_stack(
+        self,
+        data: Array,
+        generators: Generators,
+        models: Sequence[Sequence[MatrixFactorization]],
+        sets: Sequence[InMemory],
+    ) -> None:
+        """Train `data`, a stack of these sets, and keep every run in its model."""
+        trained = self._train(data, Watch(None, None, generators))
+        errors = self._squared_error(data, trained.weights, trained.H).tolist()
+        bases = basis_of(*self._decoder(trained.weights))
+        for place, run in zip(np.ndindex(trained.sweeps.shape), trained.runs(), strict=True):
+            row, column = place
+            # A model of its own, not a view of the stack.
+            weights = tuple(W.clone() for W in run.weights)
+            own = Run(weights, run.H.clone(), run.history, run.sweeps, run.reason)
+            models[row][column]._keep(sets[row], own, errors[row][column], bases[place].clone())
+
+    def _encode_stack(
+        self,
+        X: Array,
+        weights: Sequence[Array],
+        models: Sequence[Sequence[MatrixFactorization]],
+        layer: int,
+    ) -> Array:
+        """Codes (sets, models, k, n) at a layer, for weights of the same stack."""
+        H = self._encode(X, weights)
+        if not self.project_codes or layer < len(self._sizes()):
+            return H
+        scales = np.asarray([[model.code_scale_ for model in row] for row in models])
+        return self._decoder(weights)[1].project(H / to_device(scales[..., None, None], H))

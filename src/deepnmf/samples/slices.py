@@ -1,0 +1,140 @@
+"""Samples in blocks on this machine: arrays read by slices, and lists of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deepnmf.arrays import Array, is_sparse
+from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf
+from deepnmf.arrays.tensors import is_tensor
+from deepnmf.data.dataset import check_chunks
+from deepnmf.samples.base import Needs, Samples
+from deepnmf.samples.budget import memory, physical_memory
+from deepnmf.samples.checks import check_block, check_size, float_type
+from deepnmf.samples.disk import as_block, is_on_disk, to_rows
+from deepnmf.samples.place import refuse_card
+
+WORK = 12
+"""Arrays as large as the widest codes that the work on a block keeps at a time."""
+
+
+class InBlocks(Samples):
+    """X by blocks of samples, checked block by block."""
+
+    def __init__(self, X: Any, data: Blocked, needs: Needs) -> None:
+        refuse_card(needs.device)
+        check_size(data.shape[::-1], needs, "array")
+        for number, (start, block) in enumerate(
+            zip(data.layout.starts(), data.each(), strict=True)
+        ):
+            check_block(block, number, start, needs)
+        self.X, self._data = X, data
+        self.features = data.shape[0]
+
+    @property
+    def data(self) -> Array:
+        return self._data
+
+    def home(self, array: Array) -> Array:
+        return array
+
+    def rows(self, H: Array) -> Array:
+        return to_rows(H)
+
+    def close(self) -> None:
+        self._data.layout.close()
+
+
+def is_sequence(X: Any) -> bool:
+    """Whether X is a list or tuple of matrices: blocks of samples."""
+    return (
+        isinstance(X, list | tuple)
+        and len(X) > 0
+        and all(getattr(block, "ndim", 0) == 2 and not is_tensor(block) for block in X)
+    )
+
+
+def opened_sequence(X: Any, needs: Needs) -> Samples | None:
+    """A list of blocks of samples."""
+    if not is_sequence(X) or not _takes_blocks(needs):
+        return None
+    first = X[0]
+    for number, block in enumerate(X):
+        if block.shape[1] != first.shape[1]:
+            raise ValueError(
+                f"block {number} has {block.shape[1]} features, block 0 has {first.shape[1]}: all "
+                "blocks of samples need the same features."
+            )
+        if block.dtype != first.dtype:
+            raise ValueError(
+                f"block {number} is {block.dtype}, block 0 is {first.dtype}: convert all blocks to "
+                "one type, float32 or float64."
+            )
+    dtype = float_type(first.dtype)
+    blocks = [block for block in X if block.shape[0]]
+    if not blocks:
+        raise ValueError(f"the blocks hold 0 samples; {needs.whom} needs at least 2.")
+    budget = memory(needs.max_memory)
+    room = (physical_memory() / 4 if budget is None else budget) / 8
+    layout = Layout(tuple(int(block.shape[0]) for block in blocks), room=room)
+    source = Leaf(BlocksInMemory(blocks, dtype))
+    return InBlocks(X, Blocked(source, layout, int(first.shape[1]), dtype), needs)
+
+
+def opened(X: Any, needs: Needs) -> Samples | None:
+    """An array on disk that is large, or any array where `max_memory` is set."""
+    budget = memory(needs.max_memory)
+    in_memory = isinstance(X, np.ndarray) or is_sparse(X)
+    if not is_on_disk(X) and (budget is None or not in_memory):
+        return None
+    if not needs.blocks and needs.why_no_blocks is None:
+        return None
+    if len(X.shape) != 2:
+        raise ValueError(f"Expected 2D input, got an array of shape {tuple(X.shape)}.")
+    n, m = (int(size) for size in X.shape)
+    if is_on_disk(X) and X.dtype.kind not in "fiub":
+        raise ValueError(f"X has entries of type {X.dtype}; {needs.whom} needs numbers.")
+    check_chunks(X)
+    dtype = float_type(X.dtype)
+    if budget is None:
+        budget = physical_memory() / 4
+        if n * (m + WORK * needs.widest) * dtype.itemsize <= budget:
+            return None
+    if not _takes_blocks(needs):
+        return None
+    width = int(budget / 8 / ((2 * m + WORK * needs.widest) * dtype.itemsize))
+    width = min(max(width, 64), n)
+    widths = [min(width, n - low) for low in range(0, n, width)]
+    layout = Layout(tuple(widths), room=budget / 8)
+    source = SlicesOfRows(X.tocsr() if is_sparse(X) else X, layout, dtype)
+    return InBlocks(X, Blocked(Leaf(source), layout, m, dtype), needs)
+
+
+def _takes_blocks(needs: Needs) -> bool:
+    """Whether a model works by blocks; with a reason why not, blocks are refused."""
+    if needs.why_no_blocks is not None:
+        raise ValueError(needs.why_no_blocks)
+    return needs.blocks
+
+
+class SlicesOfRows:
+    """Blocks of an array that is read by slices of rows."""
+
+    def __init__(self, X: Any, layout: Layout, dtype: np.dtype) -> None:
+        self.X, self.dtype = X, dtype
+        self.edges = [*layout.starts(), layout.samples]
+
+    def __getitem__(self, index: int) -> Block:
+        return as_block(self.X[self.edges[index] : self.edges[index + 1]], self.dtype, self.X)
+
+
+class BlocksInMemory:
+    """Blocks as a list of them holds them."""
+
+    def __init__(self, blocks: list[Any], dtype: np.dtype) -> None:
+        self.blocks, self.dtype = blocks, dtype
+
+    def __getitem__(self, index: int) -> Block:
+        return as_block(self.blocks[index], self.dtype, self.blocks[index])

@@ -1,0 +1,120 @@
+"""The one door: every kind of X reaches the core as the same matrix, and comes home."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import deepnmf
+from deepnmf.arrays import dense, is_blocked
+from deepnmf.arrays.tensors import is_tensor, to_numpy
+from deepnmf.samples.base import Needs
+from deepnmf.samples.open import open_samples
+from deepnmf.samples.place import place_of, works_on_card
+
+NEEDS = Needs(whom="DeepNMF", fitting=True, blocks=True, widest=4)
+
+
+def memmap(X, folder):
+    path = folder / "X.npy"
+    np.save(path, X)
+    return np.load(path, mmap_mode="r")
+
+
+def dask_array(X, folder):
+    return pytest.importorskip("dask.array").from_array(X, chunks=(15, X.shape[1]))
+
+
+def tensor(X, folder):
+    return pytest.importorskip("torch").from_numpy(X.copy())
+
+
+KINDS = {
+    "array": lambda X, _: X,
+    "DataFrame": lambda X, _: pytest.importorskip("pandas").DataFrame(X),
+    "csr": lambda X, _: scipy.sparse.csr_array(X),
+    "csc": lambda X, _: scipy.sparse.csc_matrix(X),
+    "tensor": tensor,
+    "memmap": memmap,
+    "list of blocks": lambda X, _: [X[:10], scipy.sparse.csr_array(X[10:])],
+    "Dask": dask_array,
+}
+
+
+@pytest.fixture
+def X(low_rank):
+    return low_rank.T * (low_rank.T > 0.3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_the_same_matrix(kind, X, tmp_path):
+    with open_samples(KINDS[kind](X, tmp_path), NEEDS) as samples:
+        assert samples.features == 30
+        data = samples.data
+        if is_blocked(data):
+            blocks = [dense(block) for block in data.each()]
+            data = np.concatenate(blocks, axis=1)
+        np.testing.assert_array_equal(to_numpy(dense(data)), X.T)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_codes_come_home(kind, X, tmp_path):
+    given = KINDS[kind](X, tmp_path)
+    model = deepnmf.sdnmf_l((8, 4), max_iter=5, pretrain_iter=5, tol=0, random_state=0)
+    Z = model.fit_transform(given)
+    assert Z.shape == (40, 4)
+    assert is_tensor(Z) == is_tensor(given) == is_tensor(model.components_)
+    again = model.transform(given)
+    np.testing.assert_allclose(np.asarray(Z), np.asarray(again), rtol=1e-6, atol=1e-9)
+    expected = deepnmf.sdnmf_l((8, 4), max_iter=5, pretrain_iter=5, tol=0, random_state=0).fit(X)
+    if not is_tensor(given):
+        assert model.reconstruction_err_ == pytest.approx(expected.reconstruction_err_, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_entries_are_refused_in_the_same_words(kind, X, tmp_path):
+    X = X.copy()
+    X[12, 3] = -1
+    place = r"X\[2, 3\]" if kind == "list of blocks" else r"X\[12, 3\]"
+    with pytest.raises(ValueError, match=rf"Negative values.*{place} = -1.0"):
+        _ = open_samples(KINDS[kind](X, tmp_path), NEEDS).data
+
+
+@pytest.mark.parametrize("kind", ["array", "csr", "tensor", "list of blocks", "Dask"])
+def test_a_refused_refit_leaves_the_model_as_it_was(kind, X, tmp_path):
+    model = deepnmf.sdnmf_l((6, 3), max_iter=3, pretrain_iter=3, tol=0, random_state=0)
+    before = model.fit(X).transform(X)
+    bad = np.hstack([X, X])
+    bad[3, 40] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(KINDS[kind](bad, tmp_path))
+    assert model.n_features_in_ == 30
+    np.testing.assert_array_equal(model.transform(X), before)
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(X):
+    model = deepnmf.sdnmf_l((6, 3), max_iter=3, pretrain_iter=3, tol=0, random_state=0).fit(X)
+    before = model.history_
+
+    def broken(record):
+        raise RuntimeError("from the callback")
+
+    model.set_params(callback=broken)
+    with pytest.raises(RuntimeError, match="from the callback"):
+        model.fit(X[:, :20])
+    assert model.n_features_in_ == 30
+    assert model.history_ is before
+
+
+@pytest.mark.parametrize(("device", "expected"), [(None, "here"), ("cpu", "cpu"), ("auto", "here")])
+def test_where_a_sparse_matrix_is_worked_on(device, expected, X):
+    assert place_of(scipy.sparse.csr_array(X), device) == expected
+    assert not works_on_card(scipy.sparse.csr_array(X), device)
+
+
+def test_a_card_is_refused_for_sparse_data_and_for_blocks(X):
+    with pytest.raises(ValueError, match="sparse X is fitted on the CPU"):
+        deepnmf.dnmf(3, device="cuda").fit(scipy.sparse.csr_array(X))
+    with pytest.raises(ValueError, match="data in blocks is fitted on the CPU"):
+        deepnmf.dnmf(3, device="cuda").fit([X, X])
