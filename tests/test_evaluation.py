@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from deepnmf.evaluation import (
     naive_precision,
     nmi,
 )
+from deepnmf.evaluation.many import confusions, scores_of
+from deepnmf.evaluation.metrics import METRICS, SCORES
 
 labels = st.integers(2, 40).flatmap(
     lambda n: st.tuples(*(st.lists(st.integers(0, 5), min_size=n, max_size=n) for _ in "ab"))
@@ -100,3 +104,20 @@ def test_cluster_scores_refuses_what_it_cannot_do(rng):
         cluster_scores(Z, y, n_clusters=11)
     with pytest.raises(ValueError, match="repeats"):
         cluster_scores(Z, y, repeats=0)
+
+
+def test_every_score_has_one_name_and_one_label():
+    y = np.arange(12).reshape(1, 12) % 3
+    assert list(SCORES) == list(METRICS) == list(scores_of(confusions(y, y, 3, 3)))
+    assert len(set(SCORES.values())) == len(SCORES)
+    assert set(SCORES) < set(cluster_scores(np.eye(12), y[0], repeats=1))
+
+
+def test_scores_need_neither_experiments_nor_reports():
+    code = (
+        "import sys; import deepnmf.evaluation.metrics;"
+        "rooms = {name.split('.')[1] for name in sys.modules if name.startswith('deepnmf.')};"
+        "sys.exit(', '.join(rooms & {'experiments', 'report', 'cli'}) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

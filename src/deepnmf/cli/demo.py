@@ -9,7 +9,6 @@ from typing import Any
 
 import typer
 
-from deepnmf.cli.evaluate import NAMES
 from deepnmf.cli.screen import check_writable, output_folder, progress, say, table
 
 LAYERS = (32, 16)
@@ -25,6 +24,7 @@ def demo(
 
     from deepnmf.data import load_digits
     from deepnmf.evaluation import cluster_scores
+    from deepnmf.evaluation.metrics import SCORES
     from deepnmf.files.models import save
     from deepnmf.models.presets import sdnmf_l
 
@@ -59,7 +59,7 @@ def demo(
     scored = []
     for name, Z, error, took in fits:
         scores = cluster_scores(Z, digits.y, random_state=seed)
-        row: dict[str, Any] = {label: scores[key] for key, label in NAMES.items()}
+        row: dict[str, Any] = {label: scores[key] for key, label in SCORES.items()}
         scored.append({"model": name, **row, "relative error": error / norm, "seconds": took})
     shown = ("model", "NMI", "NP", "ER", "AMI", "relative error")
     rows = [[row[key] if key == "model" else f"{row[key]:.3f}" for key in shown] for row in scored]

@@ -7,15 +7,6 @@ import typer
 from deepnmf.cli import inputs
 from deepnmf.cli.screen import say, say_json, table
 
-NAMES = {
-    "nmi": "NMI",
-    "naive_precision": "NP",
-    "error_rate": "ER",
-    "ami": "AMI",
-    "ari": "ARI",
-    "accuracy": "accuracy",
-}
-
 
 def evaluate(
     model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
@@ -28,6 +19,7 @@ def evaluate(
 ) -> None:
     """Cluster the codes with K-means and score them against labels."""
     from deepnmf.evaluation import cluster_scores
+    from deepnmf.evaluation.metrics import SCORES
     from deepnmf.files.models import load_stored
 
     inputs.one_of("--normalize-codes", normalize_codes, inputs.NORMALIZE)
@@ -55,7 +47,7 @@ def evaluate(
         return
     rows = [
         (label, f"{scores[name]:.4f}", f"{scores[f'{name}_std']:.4f}")
-        for name, label in NAMES.items()
+        for name, label in SCORES.items()
     ]
     say(f"K-means with {scores.n_clusters} clusters on {codes.shape[0]} codes, {repeats} runs")
     say(table(("score", "mean", "deviation"), rows))

@@ -65,6 +65,15 @@ METRICS: dict[str, Callable[[Any, Any], float]] = {
     "ari": ari,
     "accuracy": accuracy,
 }
+SCORES: dict[str, str] = {
+    "nmi": "NMI",
+    "naive_precision": "NP",
+    "error_rate": "ER",
+    "ami": "AMI",
+    "ari": "ARI",
+    "accuracy": "accuracy",
+}
+"""The label of every score, for tables and pages, in the order in which they are shown."""
 
 
 def _labels(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:

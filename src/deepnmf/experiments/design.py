@@ -92,7 +92,6 @@ class Experiment:
     before the first of them has its rows."""
     classes: int | None = None
     """Only the samples of so many classes."""
-    metrics: tuple[str, ...] = ("nmi", "naive_precision", "error_rate")
     boxes: tuple[str, ...] = ()
     """The scores that box plots show."""
     lines: tuple[str, ...] = ()

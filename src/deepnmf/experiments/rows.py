@@ -10,11 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from deepnmf.evaluation.metrics import SCORES
 from deepnmf.files.models import write_atomically
 
 COLUMNS = (
-    "experiment", "fit", "fold", "seed", "name", "group", "repeat", "nmi", "naive_precision",
-    "error_rate", "ami", "ari", "accuracy", "objective", "relative_error", "seconds", "version",
+    "experiment", "fit", "fold", "seed", "name", "group", "repeat", *SCORES, "objective",
+    "relative_error", "seconds", "version",
 )  # fmt: skip
 MEASURES = ("held_out_error", "sparsity_parts", "sparsity_codes", "stability")
 """Columns that need no labels; rows may lack them."""

@@ -17,6 +17,7 @@ from deepnmf.arrays import squared_norm
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
 from deepnmf.evaluation.many import scores_each_many
+from deepnmf.evaluation.metrics import SCORES
 from deepnmf.experiments.design import Experiment, Fit, Scoring
 from deepnmf.experiments.rows import MEASURES, Rows
 from deepnmf.explain.measures import mean_sparseness, relative_error, stability
@@ -28,7 +29,6 @@ from deepnmf.version import __version__
 
 Report = Callable[[str, int, int], None]
 """Hears what was just done, and how many of how many."""
-SCORES = ("nmi", "naive_precision", "error_rate", "ami", "ari", "accuracy")
 
 
 def run(

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from deepnmf.evaluation.metrics import SCORES
 from deepnmf.experiments.design import Experiment
 
 HEADS = {
-    "nmi": "NMI", "naive_precision": "NP", "error_rate": "ER", "ami": "AMI", "ari": "ARI",
-    "accuracy": "accuracy", "relative_error": "error, training", "seconds": "seconds",
+    **SCORES, "relative_error": "error, training", "seconds": "seconds",
     "held_out_error": "error, held out", "sparsity_parts": "sparsity, parts",
     "sparsity_codes": "sparsity, codes", "stability": "stability",
 }  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from deepnmf.arrays import is_sparse
 from deepnmf.data import Dataset
 from deepnmf.evaluation import cluster_scores
+from deepnmf.evaluation.metrics import SCORES
 from deepnmf.explain.decoding import Decoding, codes_of, decoder, parts_of
 from deepnmf.explain.hierarchy import NEAR, LayerSummary, distinctions, summaries_of
 from deepnmf.explain.measures import relative_error
@@ -30,10 +31,6 @@ PIXELS = 700_000
 """Classes and samples in the page, and the pixels of all samples where they are images."""
 LOOKED_AT = 2000
 """Samples from which the importance of parts is found."""
-SCORES = {
-    "nmi": "NMI", "naive_precision": "NP", "error_rate": "ER", "ami": "AMI", "ari": "ARI",
-    "accuracy": "accuracy",
-}  # fmt: skip
 
 
 def content(
