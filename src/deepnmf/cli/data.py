@@ -5,13 +5,14 @@ from __future__ import annotations
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.options import AsJson
 from deepnmf.cli.screen import say, say_json
 
 app = typer.Typer(help="List and fetch the data sets with a name.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_(as_json: bool = typer.Option(False, "--json", help="Print it as JSON.")) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List the data sets, and whether they are here."""
     from deepnmf.data.datasets import DATASETS, locate
 

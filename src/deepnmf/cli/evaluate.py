@@ -5,13 +5,14 @@ from __future__ import annotations
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.options import Data, Labels, ModelFile
 from deepnmf.cli.screen import say, say_json, table
 
 
 def evaluate(
-    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
-    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
-    labels: str | None = typer.Option(None, help=inputs.LABELS),
+    model: ModelFile,
+    data: Data,
+    labels: Labels = None,
     repeats: int = typer.Option(10, min=1, help="K-means runs to average over."),
     normalize_codes: str = typer.Option("none", help="l2 scales every code to unit norm first."),
     seed: int = typer.Option(0, help="Seed of K-means."),

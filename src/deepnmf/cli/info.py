@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
+from deepnmf.cli.options import AsJson, ModelFile
 from deepnmf.cli.screen import say, say_json
 
 
 def info(
-    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
-    as_json: bool = typer.Option(False, "--json", help="Print it as JSON."),
+    model: ModelFile,
+    as_json: AsJson = False,
 ) -> None:
     """Say what is in a model file."""
     from deepnmf.files.models import load_stored

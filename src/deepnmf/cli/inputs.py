@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar, overload
 
 from deepnmf.cli.screen import UsageFault
 
 NORMALIZE = ("none", "l2")
 DTYPES = ("float32", "float64")
+Setting: TypeAlias = "bool | int | float | str | tuple[Setting, ...] | None"
+"""What a user can write as the value of an option."""
+N = TypeVar("N", int, float)
 
 
 def load_data(data: str) -> Any:
@@ -82,9 +86,6 @@ def prepare_for(stored: Any, dataset: Any) -> Any:
     return prepare(X, stored.notes.get("normalize", "none"), dtype, signed)
 
 
-LABELS = "Labels: .npy, text with one a line, or a column of .h5ad's obs."
-
-
 def load_labels(dataset: Any, labels: str | None) -> Any:
     """The labels: from a file, a column of what the data came with, or its labels."""
     from deepnmf.data.readers import read_named_labels
@@ -139,7 +140,14 @@ def _without_gaps(name: str, column: Any) -> Any:
     return column.astype(str) if column.dtype == object else column
 
 
-def one_of(option: str, value: str, choices: tuple[str, ...] | list[str]) -> str:
+def single_models() -> list[str]:
+    """The names of the models that are fitted to a single data set."""
+    from deepnmf.models.registry import MODELS
+
+    return [name for name, model in MODELS.items() if not model.several]
+
+
+def one_of(option: str, value: str, choices: Iterable[str]) -> str:
     """`value` if it is a choice; wrong use otherwise."""
     from deepnmf.models.settings import one_of as check
 
@@ -149,32 +157,39 @@ def one_of(option: str, value: str, choices: tuple[str, ...] | list[str]) -> str
         raise UsageFault(str(problem)) from None
 
 
-def numbers(option: str, text: str, kind: type = float) -> Any:
-    """A number, or a tuple of numbers where commas stand between them."""
+@overload
+def numbers(option: str, text: None, kind: type[N]) -> None: ...
+@overload
+def numbers(option: str, text: str, kind: type[N]) -> N | tuple[N, ...]: ...
+def numbers(option: str, text: str | None, kind: type[N]) -> N | tuple[N, ...] | None:
+    """A number, or a tuple of numbers where commas stand between them; None stays None."""
+    if text is None:
+        return None
     try:
-        values = tuple(kind(part) for part in text.split(","))
+        values = tuple(kind(number) for number in text.split(","))
     except ValueError:
         wanted = "whole numbers, such as 600,160" if kind is int else "numbers, such as 1e-3"
         raise UsageFault(f"{option}: {text!r} is not made of {wanted}.") from None
     return values[0] if len(values) == 1 else values
 
 
-def option(text: str) -> tuple[str, Any]:
+def option(text: str) -> tuple[str, Setting]:
     """Name and value of what a user wrote as name=value."""
-    name, separator, given = text.partition("=")
+    name, separator, words = text.partition("=")
     if not separator or not name:
         raise UsageFault(f"--set {text}: write it as name=value, such as theta=0.5.")
-    return name, value(given)
+    return name, value(words)
 
 
-def value(text: str) -> Any:
+def value(text: str) -> Setting:
     """What a user wrote as a number, true, false, none, several of these, or a word."""
     if "," in text:
         return tuple(value(entry) for entry in text.split(",") if entry)
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
-    for kind in (int, float):
+    kinds: tuple[Callable[[str], int | float], ...] = (int, float)
+    for kind in kinds:
         try:
             return kind(text)
         except ValueError:

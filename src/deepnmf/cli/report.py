@@ -7,13 +7,14 @@ from dataclasses import replace
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.options import Data, Labels, ModelFile
 from deepnmf.cli.screen import check_writable, say
 
 
 def report(
-    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
-    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
-    labels: str | None = typer.Option(None, help=inputs.LABELS),
+    model: ModelFile,
+    data: Data,
+    labels: Labels = None,
     output: str = typer.Option(..., "-o", "--output", help="The page to write: report.html."),
 ) -> None:
     """Write one HTML file to explore a model: classes, samples, their parts, and so on down."""

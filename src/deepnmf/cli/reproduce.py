@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.options import Device, Folder
 from deepnmf.cli.screen import output_folder, say, say_error, steps
+
+Name = Annotated[
+    str,
+    typer.Argument(help="table2, fig1 … fig8, sensitivity, readings, finetuning, rate."),
+]
+Full = Annotated[bool, typer.Option("--full", help="The paper's size; else a small version.")]
+FromRows = Annotated[
+    str | None,
+    typer.Option(
+        help="Make the tables and figures from these rows (fig8: this model); fit nothing."
+    ),
+]
 
 
 def reproduce(
-    name: str = typer.Argument(
-        help="table2, fig1 … fig8, sensitivity, readings, finetuning, rate."
-    ),
-    output: str = typer.Option(..., "-o", "--output", help="The folder to write to."),
-    full: bool = typer.Option(False, "--full", help="The paper's size; else a small version."),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    from_rows: str | None = typer.Option(
-        None, help="Make the tables and figures from these rows (fig8: this model); fit nothing."
-    ),
+    name: Name,
+    output: Folder,
+    full: Full = False,
+    device: Device = "auto",
+    from_rows: FromRows = None,
 ) -> None:
     """Fit and score what a table or figure of the paper shows. Started again it goes on."""
     from deepnmf.experiments.design import NAMES, load

@@ -9,14 +9,15 @@ from typing import Any
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.options import Data, ModelFile
 from deepnmf.cli.screen import check_writable, say
 
 OUTPUTS = (".npy", ".csv", ".tsv", ".parquet")
 
 
 def transform(
-    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
-    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
+    model: ModelFile,
+    data: Data,
     output: str = typer.Option(..., "-o", "--output", help=f"Codes: {', '.join(OUTPUTS)}."),
     layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.patches import ConnectionPatch
 
 from deepnmf.arrays import is_sparse
@@ -145,50 +146,79 @@ def class_hierarchy(
         model, X, label=label, labels=y, feature_names=feature_names, top=top, features=6,
         order="weight",
     )  # fmt: skip
-    mine = np.flatnonzero(y == label)
-    names = getattr(X, "columns", None)
-    rows = X if names is None else X.to_numpy()
     depth = len(model.weights_)
     figure = Figure(figsize=(9.0, 2.6 + 2.0 * depth), facecolor=PAPER)
     grid = figure.add_gridspec(
         depth + 1, 1, left=0.09, right=0.97, top=0.91, bottom=0.03, hspace=0.42,
         height_ratios=[1.25] + [1] * depth,
     )  # fmt: skip
+    members = np.flatnonzero(y == label)
+    is_frame = hasattr(X, "columns")
+    shown = members[np.linspace(0, len(members) - 1, min(samples, len(members))).astype(int)]
+    rows = X.to_numpy() if is_frame else X
     first = grid[0].subgridspec(1, 2, width_ratios=[1, 1.1], wspace=0.14)
-    shown = mine[np.linspace(0, len(mine) - 1, min(samples, len(mine))).astype(int)]
-    inner = first[0].subgridspec(2, -(-len(shown) // 2), wspace=0.06, hspace=0.06)
-    for place, row in enumerate(shown):
-        axes = figure.add_subplot(inner[place // inner.ncols, place % inner.ncols])
-        _draw(axes, _dense(rows[row]), image_shape, None)
-    heat = figure.add_subplot(first[1])
-    image = heat.imshow(
-        codes_of(model, X.iloc[mine] if names is not None else rows[mine]).T,
-        aspect="auto",
-        cmap="magma",
-    )
-    heat.set_title(f"codes of the {len(mine)} samples of class {label}", fontsize=9)
-    heat.set_ylabel(f"part of layer {depth}", fontsize=8)
+    _samples_of_class(figure, first[0], [_dense(rows[row]) for row in shown], image_shape)
+    H = codes_of(model, X.iloc[members] if is_frame else X[members])
+    heat = _codes_of_class(figure, first[1], H, label, depth)
+    _parts_of_class(figure, grid, heat, model, tree.children, top, image_shape)
+    figure.suptitle(f"class {label}: samples, codes, and the parts they are made of", fontsize=12)
+    return figure
+
+
+def _samples_of_class(
+    figure: Figure,
+    place: SubplotSpec,
+    rows: Sequence[np.ndarray],
+    image_shape: tuple[int, int] | None,
+) -> None:
+    """Samples in two lines."""
+    grid = place.subgridspec(2, -(-len(rows) // 2), wspace=0.06, hspace=0.06)
+    for position, row in enumerate(rows):
+        axes = figure.add_subplot(grid[position // grid.ncols, position % grid.ncols])
+        _draw(axes, row, image_shape, None)
+
+
+def _codes_of_class(
+    figure: Figure, place: SubplotSpec, H: np.ndarray, label: Any, layer: int
+) -> Axes:
+    """The codes (n, k) of the samples of a class as a heat map, one column per sample."""
+    heat = figure.add_subplot(place)
+    image = heat.imshow(H.T, aspect="auto", cmap="magma")
+    heat.set_title(f"codes of the {len(H)} samples of class {label}", fontsize=9)
+    heat.set_ylabel(f"part of layer {layer}", fontsize=8)
     heat.set_xlabel("sample", fontsize=8, labelpad=1)
     heat.tick_params(labelsize=7)
     figure.colorbar(image, ax=heat, pad=0.02).ax.tick_params(labelsize=7)
-    pictures = {layer: parts(model, layer) for layer in range(1, depth + 1)}
-    nodes, above = tree.children, heat
+    return heat
+
+
+def _parts_of_class(
+    figure: Figure,
+    grid: GridSpec,
+    above: Axes,
+    model: Any,
+    nodes: Sequence[Node],
+    top: int,
+    image_shape: tuple[int, int] | None,
+) -> None:
+    """One line of parts per layer, the last layer first; each shows what the first part of the
+    line above is made of."""
+    depth = len(model.weights_)
     for row in range(1, depth + 1):
+        if not nodes:
+            break
         layer = depth + 1 - row
+        pictures = parts(model, layer)
         line = grid[row].subgridspec(1, top, wspace=0.25)
         drawn = []
         for column, node in enumerate(nodes):
             axes = figure.add_subplot(line[column])
-            _draw(axes, pictures[layer][node.unit], image_shape, node)
+            _draw(axes, pictures[node.unit], image_shape, node)
             _edge(figure, above, axes, node.weight, leaving=row > 1)
             drawn.append(axes)
-        if not drawn:
-            break
         height = drawn[0].get_position()
         figure.text(0.012, (height.y0 + height.y1) / 2, f"layer {layer}", rotation=90, va="center")
         above, nodes = drawn[0], nodes[0].children
-    figure.suptitle(f"class {label}: samples, codes, and the parts they are made of", fontsize=12)
-    return figure
 
 
 def _draw(
