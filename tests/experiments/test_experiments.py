@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ from deepnmf.cli.main import main
 from deepnmf.data import load_digits
 from deepnmf.data.dataset import DataError
 from deepnmf.data.datasets import DATASETS
-from deepnmf.experiments import figures, tables
-from deepnmf.experiments.design import NAMES, from_table, load
+from deepnmf.experiments import EXPERIMENTS, STUDIES, figures, tables
+from deepnmf.experiments.design import from_table, load
 from deepnmf.experiments.rate import METHODS, gaps, orders, plot
 from deepnmf.experiments.rows import COLUMNS, MEASURES, read
 from deepnmf.experiments.runner import run, splits
@@ -48,7 +49,7 @@ def available(name):
         pytest.skip(str(missing))
 
 
-@pytest.mark.parametrize("name", long(NAMES, "fig1", "fig2", "fig5", "fig6"))
+@pytest.mark.parametrize("name", long(STUDIES, "fig1", "fig2", "fig5", "fig6"))
 def test_the_small_version_runs(name, tmp_path):
     experiment = load(name)
     dataset = available(experiment.data)
@@ -72,6 +73,12 @@ def test_the_small_version_runs(name, tmp_path):
         figures.boxes(experiment, rows, metric).savefig(tmp_path / f"{metric}.png")
     for metric in experiment.lines:
         figures.lines(experiment, rows, metric).savefig(tmp_path / f"{metric}.png")
+
+
+def test_every_settings_file_has_a_name():
+    folder = files("deepnmf.experiments") / "settings"
+    names = {Path(file.name).stem for file in folder.iterdir()}
+    assert names == {*EXPERIMENTS, "common"} - {"rate"}
 
 
 def test_the_table_has_the_papers_rows_at_the_papers_size():

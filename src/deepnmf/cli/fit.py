@@ -36,12 +36,9 @@ Lam = Annotated[
 ]
 LinkName = Annotated[
     str | None,
-    typer.Option(
-        help="The function between layers: identity, root, tanh, sigmoid, softplus. "
-        "[default: the model's]"
-    ),
+    typer.Option(help="The function between layers: {links}. [default: the model's]"),
 ]
-StartName = Annotated[str | None, typer.Option(help="nnsvd or random. [default: the model's]")]
+StartName = Annotated[str | None, typer.Option(help="{starts}. [default: the model's]")]
 Fill = Annotated[
     str | None,
     typer.Option(help="NNSVD's zeros become: zero, mean, random, a number. [default: the model's]"),
@@ -52,7 +49,7 @@ Scaling = Annotated[
 ProjectCodes = Annotated[bool, typer.Option("--project-codes", help="Codes are g(H_L).")]
 SolverName = Annotated[
     str | None,
-    typer.Option(help="auto, coordinate, nesterov, projected_gradient. [default: the model's]"),
+    typer.Option(help="{solvers}. [default: the model's]"),
 ]
 MaxIter = Annotated[int | None, typer.Option(help="Fine-tuning sweeps. [default: the model's]")]
 PretrainIter = Annotated[

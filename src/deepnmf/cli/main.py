@@ -25,6 +25,7 @@ from deepnmf.cli import (
     study,
     transform,
 )
+from deepnmf.cli.help import Command
 from deepnmf.cli.screen import UsageFault, say_error
 from deepnmf.samples.dask.replay import ClusterError
 
@@ -38,15 +39,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo.demo)
-app.command()(fit.fit)
-app.command()(transform.transform)
-app.command()(evaluate.evaluate)
-app.command()(report.report)
-app.command()(reproduce.reproduce)
-app.command()(study.study)
-app.command()(info.info)
-app.command()(models.models)
+app.command(cls=Command)(demo.demo)
+app.command(cls=Command)(fit.fit)
+app.command(cls=Command)(transform.transform)
+app.command(cls=Command)(evaluate.evaluate)
+app.command(cls=Command)(report.report)
+app.command(cls=Command)(reproduce.reproduce)
+app.command(cls=Command)(study.study)
+app.command(cls=Command)(info.info)
+app.command(cls=Command)(models.models)
 app.add_typer(data.app, name="data")
 
 

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-Data = Annotated[str, typer.Argument(help="A file or folder, or digits, pie, orl, reuters.")]
+from deepnmf.cli.inputs import DTYPES
+
+Data = Annotated[str, typer.Argument(help="A file or folder, or one of {datasets}.")]
 ModelFile = Annotated[str, typer.Argument(help="A model file that `deepnmf fit` wrote.")]
 Folder = Annotated[str, typer.Option("-o", "--output", help="The folder to write to.")]
 Labels = Annotated[
@@ -14,6 +16,6 @@ Labels = Annotated[
     typer.Option(help="Labels: .npy, text with one a line, or a column of .h5ad's obs."),
 ]
 Normalize = Annotated[str, typer.Option(help="l2 scales every sample to unit norm; or none.")]
-Dtype = Annotated[str, typer.Option(help="float32 or float64.")]
+Dtype = Annotated[str, typer.Option(help=f"{' or '.join(DTYPES)}.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]

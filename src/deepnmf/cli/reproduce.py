@@ -10,10 +10,11 @@ import typer
 from deepnmf.cli import inputs
 from deepnmf.cli.options import Device, Folder
 from deepnmf.cli.screen import output_folder, say, say_error, steps
+from deepnmf.experiments import EXPERIMENTS
 
 Name = Annotated[
     str,
-    typer.Argument(help="table2, fig1 … fig8, sensitivity, readings, finetuning, rate."),
+    typer.Argument(help=f"{', '.join(EXPERIMENTS)}."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="The paper's size; else a small version.")]
 FromRows = Annotated[
@@ -32,11 +33,11 @@ def reproduce(
     from_rows: FromRows = None,
 ) -> None:
     """Fit and score what a table or figure of the paper shows. Started again it goes on."""
-    from deepnmf.experiments.design import NAMES, load
+    from deepnmf.experiments.design import load
     from deepnmf.experiments.rows import read
     from deepnmf.models.settings import DEVICES
 
-    inputs.one_of("NAME", name, [*NAMES, "fig8", "rate"])
+    inputs.one_of("NAME", name, EXPERIMENTS)
     inputs.one_of("--device", device, list(DEVICES))
     folder = output_folder(output)
     if name == "rate":

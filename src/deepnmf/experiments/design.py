@@ -13,10 +13,6 @@ import numpy as np
 
 from deepnmf.models.registry import MODELS
 
-NAMES = (
-    "table2", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "sensitivity", "finetuning",
-    "readings",
-)  # fmt: skip
 TITLES = {
     "dnmf": "DNMF", "sdnmf/l": "SDNMF/L", "sdnmf/r": "SDNMF/R", "sdnmf/rl1": "SDNMF/RL1",
     "sdnmf/rl2": "SDNMF/RL2", "nenmf": "NeNMF", "pgnmf": "PgNMF",
