@@ -158,7 +158,7 @@ def test_a_folder_that_cannot_be_made(call, data):
     assert (code, err) == (2, f"error: -o {data}: is a file. Give a folder.\n")
     code, _, err = call("study", data, "-o", data / "below")
     assert code == 1
-    assert f"{data / 'below'}: the folder cannot be made" in err
+    assert f"{data / 'below'}: the folder cannot be created" in err
 
 
 def test_without_a_command_there_is_help(call):

@@ -28,7 +28,7 @@ def test_ctrl_c_ends_a_study_and_what_is_half_done_does_not_count(call, data, tm
         code, _, err = call(*arguments, *few)
     assert code == 130
     path = tmp_path / "study.csv"
-    assert err == f"error: interrupted; 2 fits are in {path}: start it again to go on.\n"
+    assert err == f"error: interrupted; 2 fits are in {path}: run it again to resume.\n"
     assert len(pd.read_csv(path)) == 2
     assert call(*arguments, *few)[0] == 0
     again = pd.read_csv(path)

@@ -68,9 +68,9 @@ def test_labels_from_a_column_of_the_data(call, low_rank, model, tmp_path):
         assert json.loads(out)["n_clusters"] == clusters
     code, _, err = call("evaluate", model, cells, "--labels", "gaps")
     assert code == 1
-    assert "gaps: no label for 1 of 40 samples, first sample 6." in err
+    assert "gaps: no label for 1 of 40 samples, the first is sample 6." in err
     _, _, err = call("evaluate", model, cells)
     assert "give them with --labels FILE or a column, one of batch, gaps, type." in err
     code, _, err = call("evaluate", model, cells, "--labels", "cell_type")
     assert code == 1
-    assert "nor such a column of the data. Columns: batch, gaps, type." in err
+    assert "the data have no such column. They have batch, gaps, type." in err

@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_in_one_line(call, folder):
         (2, ("x.npy", "--max-memory", "lots"), 'write "600MB"'),
         (2, ("x.npy", "--dask", "nowhere"), "give the address of a scheduler"),
         (2, ("x.npy", "--dask", "local:0"), "write local:N"),
-        (2, ("x.npy", "--dask", "local:2", "--model", "semi-nmf"), "in one piece"),
+        (2, ("x.npy", "--dask", "local:2", "--model", "semi-nmf"), "all its data in memory"),
         (2, ("x.npy", "--checkpoint", "x", "--model", "semi-nmf"), "no such option"),
         (1, ("x.npy", "--checkpoint", folder / "no" / "x"), "does not exist"),
         (1, ("x.npy", "--checkpoint", folder / "x.npy"), "no checkpoint of deepnmf"),

@@ -52,7 +52,7 @@ def test_reuters(data_file):
 def test_a_file_with_other_content_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(datasets.FOLDER, str(tmp_path))
     (tmp_path / datasets.PIE.file).write_text("something else")
-    with pytest.raises(DataError, match="is not the file expected"):
+    with pytest.raises(DataError, match="is not the expected file"):
         load_pie()
 
 

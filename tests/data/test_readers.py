@@ -194,7 +194,7 @@ def test_a_folder_of_images(tmp_path):
         ("broken.mtx", "junk", "could not be read as .mtx"),
         ("broken.h5ad", "junk", "could not be read as .h5ad"),
         ("broken.parquet", "junk", "could not be read as .parquet"),
-        ("notes.docx", "junk", "unknown kind of file. Known: .npy"),
+        ("notes.docx", "junk", "unknown kind of file. Known are .npy"),
     ],
 )
 def test_bad_files_say_what_is_wrong(name, content, message, tmp_path):

@@ -165,7 +165,7 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     assert main(["reproduce", "fig7", "-o", str(tmp_path), "--from-rows",
                  str(tmp_path / "other.csv")]) == 1  # fmt: skip
-    assert "is no file of rows" in capsys.readouterr().err
+    assert "is not a file of rows" in capsys.readouterr().err
 
 
 def test_a_study_of_labelled_data(tmp_path, capsys):

@@ -13,7 +13,7 @@ from typing import Any
 from deepnmf.cli.screen import UsageFault
 
 SECONDS = 10
-"""How long a scheduler is waited for."""
+"""How long to wait for a scheduler."""
 
 
 @contextlib.contextmanager
@@ -24,7 +24,7 @@ def cluster(where: str) -> Iterator[Any]:
         import distributed
     except ImportError as problem:
         raise UsageFault(f"--dask needs {problem.name}: pip install 'deepnmf[dask]'.") from None
-    # What matters of its log is said here, in one line.
+    # Its log is silenced: errors are told here, in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     kind, _, number = where.partition(":")
     if kind == "local":
@@ -46,8 +46,8 @@ def cluster(where: str) -> Iterator[Any]:
         client = distributed.Client(where, timeout=SECONDS)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TimeoutError):
         raise ConnectionError(
-            f"--dask {where}: no scheduler answers there. Start one (`dask scheduler`), mend the "
-            "address, or use --dask local:2."
+            f"--dask {where}: no scheduler answers there. Start one (`dask scheduler`), correct "
+            "the address, or use --dask local:2."
         ) from None
     with client:
         if not client.nthreads():  # type: ignore[no-untyped-call]
@@ -58,12 +58,14 @@ def cluster(where: str) -> Iterator[Any]:
 
 
 CHUNK = 1e8
-"""Bytes that a chunk has at most."""
+"""The most bytes in a chunk."""
 
 
 def on_cluster(X: Any, path: str, client: Any) -> Any:
-    """Samples as a Dask array: chunks of whole samples, some for every worker. Those of a file are
-    read by the workers: it must be under the same path there."""
+    """Samples as a Dask array, in chunks of complete samples, about two per worker or more.
+
+    The workers read a file themselves, so it must have the same path there.
+    """
     import dask.array as da
 
     from deepnmf.samples.disk import Prepared
@@ -79,7 +81,7 @@ def on_cluster(X: Any, path: str, client: Any) -> Any:
 
 @dataclass(frozen=True)
 class OfFile:
-    """Samples of a file, opened where they are read."""
+    """Samples of a file that the worker that reads them opens."""
 
     path: str
     shape: tuple[int, ...]

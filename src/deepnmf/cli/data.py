@@ -1,4 +1,4 @@
-"""`deepnmf data`: the data sets with a name."""
+"""`deepnmf data`: the named data sets."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from deepnmf.cli.help import Command
 from deepnmf.cli.options import AsJson
 from deepnmf.cli.screen import say, say_json
 
-app = typer.Typer(help="List and fetch the data sets with a name.", no_args_is_help=True)
+app = typer.Typer(help="List and fetch the named data sets.", no_args_is_help=True)
 
 
 @app.command("list", cls=Command)
 def list_(as_json: AsJson = False) -> None:
-    """List the data sets, and whether they are here."""
+    """List the data sets, and whether they are on this machine."""
     from deepnmf.data.datasets import DATASETS, locate
 
     rows = []

@@ -118,8 +118,8 @@ def _show_scores(rows: Sequence[Mapping[str, str | float]]) -> None:
     cells = [[_text(row[column]) for column in columns] for row in rows]
     say()
     say(table(columns, cells))
-    say("(K-means on the codes, means of 10 runs; ER: lower is better. Rescaled: every part's")
-    say(" codes to unit RMS, which SDNMF/L with scaling=fixed has by itself)")
+    say("(K-means on the codes, means of 10 runs; for ER, lower is better. Rescaled: the codes of")
+    say(" every part scaled to unit RMS, as SDNMF/L with scaling=fixed does by itself)")
     say()
 
 

@@ -14,7 +14,9 @@ def evaluate(
     data: Data,
     labels: Labels = None,
     repeats: int = typer.Option(10, min=1, help="K-means runs to average over."),
-    normalize_codes: str = typer.Option("none", help="l2 scales every code to unit norm first."),
+    normalize_codes: str = typer.Option(
+        "none", help="l2: scale every code to unit norm first; none: leave codes as they are."
+    ),
     seed: int = typer.Option(0, help="Seed of K-means."),
     as_json: bool = typer.Option(False, "--json", help="Print the scores as JSON."),
 ) -> None:
@@ -33,7 +35,7 @@ def evaluate(
     if len(set(y.tolist())) < 2:
         raise ValueError(
             f"{labels or data}: all labels are {str(y[0])!r}, so there is nothing to score. "
-            "Scores need samples of two classes or more."
+            "Scores need at least two classes."
         )
     codes = stored.model.transform(inputs.prepare_for(stored, dataset))
     scores = cluster_scores(

@@ -24,15 +24,15 @@ Output = Annotated[str, typer.Option("-o", "--output", help="The model file to w
 ModelName = Annotated[str, typer.Option(help="See `deepnmf models`.")]
 Layers = Annotated[
     str | None,
-    typer.Option(help="Parts per layer, from the data up: 600,160. [default: the model's]"),
+    typer.Option(help="Parts per layer, the lowest layer first: 600,160. [default: the model's]"),
 ]
 Mu = Annotated[
     str | None,
-    typer.Option(help="Penalty on the parts; one number, or one a layer. [default: the model's]"),
+    typer.Option(help="Penalty on the parts; one number, or one per layer. [default: the model's]"),
 ]
 Lam = Annotated[
     str | None,
-    typer.Option(help="Penalty on the codes; one number, or one a layer. [default: the model's]"),
+    typer.Option(help="Penalty on the codes; one number, or one per layer. [default: the model's]"),
 ]
 LinkName = Annotated[
     str | None,
@@ -41,12 +41,20 @@ LinkName = Annotated[
 StartName = Annotated[str | None, typer.Option(help="{starts}. [default: the model's]")]
 Fill = Annotated[
     str | None,
-    typer.Option(help="NNSVD's zeros become: zero, mean, random, a number. [default: the model's]"),
+    typer.Option(
+        help="What replaces the zeros of NNSVD: zero, mean, random, a number. "
+        "[default: the model's]"
+    ),
 ]
 Scaling = Annotated[
-    str | None, typer.Option(help="paper, or fixed: sparsity that does not fade. [default: paper]")
+    str | None,
+    typer.Option(
+        help="paper: the objective as printed; fixed: penalties keep their effect. [default: paper]"
+    ),
 ]
-ProjectCodes = Annotated[bool, typer.Option("--project-codes", help="Codes are g(H_L).")]
+ProjectCodes = Annotated[
+    bool, typer.Option("--project-codes", help="The codes are g(H_L) instead of H_L.")
+]
 SolverName = Annotated[
     str | None,
     typer.Option(help="{solvers}. [default: the model's]"),
@@ -58,11 +66,14 @@ PretrainIter = Annotated[
 ]
 Tol = Annotated[
     float | None,
-    typer.Option(help="Stop when a sweep gains less than this share. [default: the model's]"),
+    typer.Option(
+        help="Stop when a sweep lowers the objective by less than this share. "
+        "[default: the model's]"
+    ),
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(help="Work on blocks of samples within about so much memory: 600MB."),
+    typer.Option(help="Work on blocks of samples within about this much memory: 600MB."),
 ]
 Dask = Annotated[
     str | None,
@@ -70,11 +81,11 @@ Dask = Annotated[
 ]
 Checkpoint = Annotated[
     str | None,
-    typer.Option(help="Keep the fit in this file; started again it goes on from there."),
+    typer.Option(help="Save progress to this file; run again, the fit resumes from it."),
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--set", help="An option of the model's own, name=value; see `deepnmf models`."),
+    typer.Option("--set", help="An option of this model, as name=value; see `deepnmf models`."),
 ]
 Seed = Annotated[
     int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same model.")
@@ -183,8 +194,7 @@ class Summary(TypedDict):
 def _estimator(
     model: str, settings: Mapping[str, Setting], options: Sequence[str], place: Place, seed: int
 ) -> Any:
-    """The estimator with the settings that are not None; refused before any work if it cannot
-    work."""
+    """The estimator with the settings that are not None. Impossible settings are refused here."""
     from deepnmf.models.registry import MODELS
 
     chosen = MODELS[model]
@@ -205,7 +215,7 @@ def _estimator(
         wanted["checkpoint"] = place.checkpoint
     if place.dask is not None and "max_memory" not in chosen.options:
         raise UsageFault(
-            f"--dask: {model} needs its data in one piece; use one of the deep models."
+            f"--dask: {model} needs all its data in memory; use one of the deep models."
         )
     wanted["random_state"] = seed
     try:
@@ -227,7 +237,7 @@ def _open(
 
 
 def _train(estimator: Any, data: str, normalize: str, dtype: str, place: Place) -> Training:
-    """Fit the estimator, with a bar on a terminal."""
+    """Fit the estimator, with a progress bar on a terminal."""
     dataset, X = _open(estimator, data, normalize, dtype, place.in_blocks)
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:

@@ -12,7 +12,7 @@ def info(
     model: ModelFile,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is in a model file."""
+    """Show what is in a model file."""
     from deepnmf.files.models import load_stored
 
     stored = load_stored(model)

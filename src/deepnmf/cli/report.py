@@ -1,4 +1,4 @@
-"""`deepnmf report`: a page to look at a model, its parts and what they are made of."""
+"""`deepnmf report`: a page to explore a model and its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def report(
     labels: Labels = None,
     output: str = typer.Option(..., "-o", "--output", help="The page to write: report.html."),
 ) -> None:
-    """Write one HTML file to explore a model: classes, samples, their parts, and so on down."""
+    """Write one HTML file to explore a model: classes, samples, and the parts they are made of."""
     from deepnmf.files.models import load_stored
 
     target = check_writable(output, (".html", ".htm"))

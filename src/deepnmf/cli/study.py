@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from deepnmf.experiments.design import Fit
 
 IgnoreLabels = Annotated[
-    bool, typer.Option("--ignore-labels", help="Do without the labels that the data come with.")
+    bool, typer.Option("--ignore-labels", help="Ignore the labels that the data come with.")
 ]
 ModelNames = Annotated[str, typer.Option(help="Names from `deepnmf models`.")]
 LayerChoices = Annotated[
-    list[str], typer.Option(help="Parts per layer, from the data up; may be given several times.")
+    list[str],
+    typer.Option(help="Parts per layer, the lowest layer first; may be given several times."),
 ]
 Options = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option, name=value, for the models that have it: mu=1e-3."),
 ]
-Folds = Annotated[int, typer.Option(min=2, help="Samples are held out a fold at a time.")]
+Folds = Annotated[int, typer.Option(min=2, help="Folds of the samples; each is held out once.")]
 Runs = Annotated[int, typer.Option(min=1, help="Fits per fold, with seeds 0, 1, …")]
 Repeats = Annotated[int, typer.Option(min=1, help="K-means runs per fit, where there are labels.")]
 
@@ -47,10 +48,10 @@ def study(
     dtype: Dtype = "float32",
     device: Device = "auto",
 ) -> None:
-    """Compare models on your data: folds, seeds, scores. Started again it goes on.
+    """Compare models on your data: folds, seeds, scores. Run again, it resumes.
 
     With labels: K-means on the codes of held-out samples, scored. Always: the error of held-out
-    samples, sparsity, and how alike the parts of different seeds are.
+    samples, sparsity, and how similar the parts of different seeds are.
     """
     from deepnmf.data.dataset import Dataset
     from deepnmf.experiments.design import Experiment

@@ -18,10 +18,12 @@ OUTPUTS = (".npy", ".csv", ".tsv", ".parquet")
 def transform(
     model: ModelFile,
     data: Data,
-    output: str = typer.Option(..., "-o", "--output", help=f"Codes: {', '.join(OUTPUTS)}."),
+    output: str = typer.Option(
+        ..., "-o", "--output", help=f"The file of codes to write: {', '.join(OUTPUTS)}."
+    ),
     layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
 ) -> None:
-    """Write the codes of samples, one row a sample."""
+    """Write the codes of samples, one row per sample."""
     from deepnmf.files.models import load_stored
 
     target = check_writable(output, OUTPUTS)
@@ -38,7 +40,7 @@ def transform(
 
 
 def write_codes(target: Path, codes: Any, names: Any) -> None:
-    """Codes to a file, in the format its name says."""
+    """Write codes to a file, in the format of its extension."""
     import io
 
     import numpy as np
@@ -51,7 +53,7 @@ def write_codes(target: Path, codes: Any, names: Any) -> None:
     else:
         import pandas as pd
 
-        # Counted from 0, as in the report and by `explain`.
+        # Numbered from 0, as in the report and by `explain`.
         columns = [f"part {number}" for number in range(codes.shape[1])]
         frame = pd.DataFrame(codes, columns=columns, index=names)
         if target.suffix.lower() == ".parquet":

@@ -1,4 +1,4 @@
-"""Files of anndata: X, the names of rows and columns, and what `obs` knows about the samples."""
+"""Files of anndata: X, the names of its rows and columns, and the columns of `obs`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deepnmf.data.dataset import DataError, Dataset
 
 
 def read_h5ad(path: Path) -> Dataset:
-    """Cells by genes."""
+    """Samples of a .h5ad file: cells by genes."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -22,8 +22,8 @@ def read_h5ad(path: Path) -> Dataset:
         if isinstance(X, h5py.Group):
             kind = str(X.attrs.get("encoding-type", "csr_matrix"))
             build = scipy.sparse.csc_matrix if kind.startswith("csc") else scipy.sparse.csr_matrix
-            parts = (X["data"][:], X["indices"][:], X["indptr"][:])
-            matrix = build(parts, shape=tuple(X.attrs["shape"])).tocsr()
+            arrays = (X["data"][:], X["indices"][:], X["indptr"][:])
+            matrix = build(arrays, shape=tuple(X.attrs["shape"])).tocsr()
         else:
             matrix = X[:]
         return Dataset(
@@ -50,25 +50,25 @@ def _key(frame: Any) -> str:
 
 
 def _columns(frame: Any) -> dict[str, np.ndarray]:
-    """The columns of a table but its index: numbers, words and categories. What is of another
-    kind, or damaged, is left out."""
+    """The columns of a table without its index: numbers, words and categories. Columns of another
+    kind and damaged ones are left out."""
     import h5py
 
     if not isinstance(frame, h5py.Group):
         return {}
-    found = {}
+    columns = {}
     for name in frame:
         try:
             values = None if name in (_key(frame), "__categories") else _column(frame, name)
         except (ValueError, TypeError, KeyError, IndexError, OSError):
             continue
         if values is not None and values.ndim == 1:
-            found[name] = values
-    return found
+            columns[name] = values
+    return columns
 
 
 def _column(frame: Any, name: str) -> np.ndarray | None:
-    """One of them; None where it is of a kind not known here. A missing category is None."""
+    """The values of a column, None where its kind is not known. A missing category is None."""
     import h5py
 
     column = frame[name]
@@ -82,7 +82,7 @@ def _column(frame: Any, name: str) -> np.ndarray | None:
     values = _values(column)
     if categories is None:
         return values
-    # −1, the last, is a missing one.
+    # Code −1, a missing category, picks the last entry: None.
     return np.asarray([*_values(categories), None], dtype=object)[values]
 
 

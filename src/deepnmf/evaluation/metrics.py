@@ -1,8 +1,8 @@
 """Scores of a clustering against known classes, all from the confusion matrix N.
 
 N_ij is the number of samples of class i in cluster j; r_i and c_j are its row and column sums.
-Chance matters: with many classes and few samples NMI is high for a random clustering (0.57 to
-0.59 with 68 classes of 6), which AMI and ARI correct for.
+Chance matters: with many classes and few samples, NMI is high for a random clustering (0.57 to
+0.59 with 68 classes of 6 samples). AMI and ARI correct for that.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ INK, PAPER = "0.15", "white"
 def parts_sheet(
     sheet: Any, image_shape: tuple[int, int], title: str = "", columns: int = 8, most: int = 64
 ) -> Figure:
-    """The parts of a layer as images, each scaled to its own largest entry: dark is present."""
+    """The parts of a layer as images, each scaled to its own largest entry: dark is large."""
     sheet = np.asarray(sheet)[:most]
     rows = -(-len(sheet) // columns)
     figure = Figure(figsize=(columns * 0.8, rows * 0.8 + 0.4), facecolor=PAPER)
@@ -70,14 +70,14 @@ def sparsity(layers: Sequence[LayerSummary]) -> Figure:
     """Per layer, the share of zeros in W_l and Hoyer's sparseness of its columns."""
     figure = Figure(figsize=(1.6 + 1.3 * len(layers), 3.0), facecolor=PAPER, layout="constrained")
     axes = figure.subplots()
-    at = np.arange(len(layers))
+    positions = np.arange(len(layers))
     for shift, name, values in (
-        (-0.2, "zeros in W", [one.zeros for one in layers]),
-        (0.2, "Hoyer's sparseness", [one.sparseness for one in layers]),
+        (-0.2, "zeros in W", [layer.zeros for layer in layers]),
+        (0.2, "Hoyer's sparseness", [layer.sparseness for layer in layers]),
     ):
-        bars = axes.bar(at + shift, values, 0.38, label=name)
+        bars = axes.bar(positions + shift, values, 0.38, label=name)
         axes.bar_label(bars, fmt="%.2f", fontsize=8)
-    axes.set_xticks(at, [f"layer {one.layer}\n{one.parts} parts" for one in layers])
+    axes.set_xticks(positions, [f"layer {layer.layer}\n{layer.parts} parts" for layer in layers])
     axes.set_ylim(0, 1.12)
     axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     for side in ("top", "right"):
@@ -86,14 +86,14 @@ def sparsity(layers: Sequence[LayerSummary]) -> Figure:
 
 
 def codes_plane(Z: Any) -> np.ndarray:
-    """(n, 2): codes of unit norm along their two principal directions."""
+    """Codes of unit norm along their two principal directions, (n, 2)."""
     Z = np.asarray(Z, dtype=np.float64)
     norms = np.linalg.norm(Z, axis=1, keepdims=True)
     Z = Z / np.where(norms > 0, norms, 1)
     Z = Z - Z.mean(0)
     _, vectors = np.linalg.eigh(Z.T @ Z)
     directions = vectors[:, ::-1][:, :2]
-    # The sign of a direction is chance: its largest entry is made positive.
+    # The sign of a direction is arbitrary: make its largest entry positive.
     largest = np.take_along_axis(directions, np.abs(directions).argmax(0)[None], 0)
     directions = directions * np.where(largest < 0, -1, 1)
     flat = Z @ directions
@@ -101,7 +101,7 @@ def codes_plane(Z: Any) -> np.ndarray:
 
 
 def codes_map(Z: Any, y: Any = None) -> Figure:
-    """The codes in the plane of their two principal directions, classes in colours."""
+    """The codes in the plane of their two principal directions, one colour per class."""
     plane = codes_plane(Z)
     figure = Figure(figsize=(5.6, 4.6), facecolor=PAPER, layout="constrained")
     axes = figure.subplots()
@@ -110,11 +110,11 @@ def codes_map(Z: Any, y: Any = None) -> Figure:
     else:
         y = np.asarray(y)
         for index, label in enumerate(np.unique(y)):
-            mine = plane[y == label]
+            points = plane[y == label]
             colour = f"C{index % 10}"
-            axes.scatter(mine[:, 0], mine[:, 1], s=8, alpha=0.5, color=colour)
+            axes.scatter(points[:, 0], points[:, 1], s=8, alpha=0.5, color=colour)
             axes.annotate(
-                str(label), np.median(mine, axis=0), color=colour, weight="bold", ha="center",
+                str(label), np.median(points, axis=0), color=colour, weight="bold", ha="center",
                 bbox={"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1},
             )  # fmt: skip
     axes.set_xticks([])
@@ -137,9 +137,9 @@ def class_hierarchy(
 ) -> Figure:
     """The hierarchy of a class, as in the paper's Figure 8.
 
-    At the top samples of the class and the codes of all its samples; below, the parts of the last
-    layer with the largest mean codes; below them the parts that the first is made of, with the
-    largest coefficients W_l[i, j] on the edges; and so on to layer 1.
+    At the top are some samples of the class and the codes of all of them. The next line shows the
+    parts of the last layer with the largest mean codes, and each line below shows what the first
+    part of the line above is made of, with the largest coefficients W_l[i, j] on the edges.
     """
     y = np.asarray(y)
     tree = explain(
@@ -171,7 +171,7 @@ def _samples_of_class(
     rows: Sequence[np.ndarray],
     image_shape: tuple[int, int] | None,
 ) -> None:
-    """Samples in two lines."""
+    """Draw samples in two lines."""
     grid = place.subgridspec(2, -(-len(rows) // 2), wspace=0.06, hspace=0.06)
     for position, row in enumerate(rows):
         axes = figure.add_subplot(grid[position // grid.ncols, position % grid.ncols])
@@ -181,7 +181,7 @@ def _samples_of_class(
 def _codes_of_class(
     figure: Figure, place: SubplotSpec, H: np.ndarray, label: Any, layer: int
 ) -> Axes:
-    """The codes (n, k) of the samples of a class as a heat map, one column per sample."""
+    """Draw the codes (n, k) of a class as a heat map, one column per sample."""
     heat = figure.add_subplot(place)
     image = heat.imshow(H.T, aspect="auto", cmap="magma")
     heat.set_title(f"codes of the {len(H)} samples of class {label}", fontsize=9)
@@ -201,8 +201,8 @@ def _parts_of_class(
     top: int,
     image_shape: tuple[int, int] | None,
 ) -> None:
-    """One line of parts per layer, the last layer first; each shows what the first part of the
-    line above is made of."""
+    """Draw one line of parts per layer, the last layer first; each line shows what the first part
+    of the line above is made of."""
     depth = len(model.weights_)
     for row in range(1, depth + 1):
         if not nodes:
@@ -224,7 +224,7 @@ def _parts_of_class(
 def _draw(
     axes: Axes, values: np.ndarray, image_shape: tuple[int, int] | None, node: Node | None
 ) -> None:
-    """A sample or a part: an image, bright where it is large, or else its largest features."""
+    """Draw a sample or a part: an image, bright where it is large, or its largest features."""
     if node is not None:
         axes.set_xlabel(f"part {node.unit}", fontsize=8, labelpad=2)
     axes.set_xticks([])
@@ -241,7 +241,7 @@ def _draw(
 
 
 def _edge(figure: Figure, above: Axes, below: Axes, weight: float, leaving: bool) -> None:
-    """A line from a part down to one it is made of, with its coefficient."""
+    """Draw a line from a part to one that it is made of, with its coefficient."""
     if leaving:
         line = ConnectionPatch(
             (0.5, -0.13),
