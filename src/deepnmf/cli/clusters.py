@@ -8,16 +8,22 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from deepnmf.cli.screen import UsageFault
+
+if TYPE_CHECKING:
+    import numpy as np
+    from distributed import Client
+
+    from deepnmf.arrays import Array
 
 SECONDS = 10
 """How long to wait for a scheduler."""
 
 
 @contextlib.contextmanager
-def cluster(where: str) -> Iterator[Any]:
+def cluster(where: str) -> Iterator[Client]:
     """A client of the scheduler at an address, or (local:N) of N new workers on this machine."""
     try:
         import dask.array  # noqa: F401
@@ -61,7 +67,7 @@ CHUNK = 1e8
 """The most bytes in a chunk."""
 
 
-def on_cluster(X: Any, path: str, client: Any) -> Any:
+def on_cluster(X: Array, path: str, client: Client) -> Array:
     """Samples as a Dask array, in chunks of complete samples, about two per worker or more.
 
     The workers read a file themselves, so it must have the same path there.
@@ -72,7 +78,7 @@ def on_cluster(X: Any, path: str, client: Any) -> Any:
 
     if isinstance(X, Prepared):
         X = OfFile(str(Path(path).absolute()), X.shape, X.dtype, X.unit_norm)
-    workers = len(client.nthreads())
+    workers = len(client.nthreads())  # type: ignore[no-untyped-call]
     n, m = X.shape
     width = min(-(-n // (2 * workers)), int(CHUNK / (m * X.dtype.itemsize)))
     chunks = (max(1, width), m)
@@ -85,14 +91,14 @@ class OfFile:
 
     path: str
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: np.dtype
     unit_norm: bool
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
 
-    def __getitem__(self, key: tuple[slice, slice]) -> Any:
+    def __getitem__(self, key: tuple[slice, slice]) -> np.ndarray:
         from deepnmf.samples.disk import Prepared
 
         rows, columns = key
@@ -100,7 +106,7 @@ class OfFile:
 
 
 @functools.cache
-def _opened(path: str) -> Any:
+def _opened(path: str) -> Array:
     from deepnmf.data import open_on_disk
 
     return open_on_disk(path).X

@@ -100,6 +100,7 @@ def _scores(fits: Sequence[DemoFit], data: Dataset, seed: int) -> list[Row]:
     from deepnmf.evaluation import cluster_scores
     from deepnmf.evaluation.metrics import SCORES
 
+    assert data.y is not None
     norm = float((data.X**2).sum() ** 0.5)
     rows: list[Row] = []
     for fit in fits:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from deepnmf.cli.options import AsJson, ModelFile
 from deepnmf.cli.screen import say, say_json
 
@@ -18,7 +16,12 @@ def info(
     stored = load_stored(model)
     fitted, notes = stored.model, stored.notes
     last = fitted.history_[-1] if fitted.history_ else None
-    record: dict[str, Any] = {
+    zeros = [float((W == 0).mean()) for W in fitted.weights_]
+    parameters = {
+        name: value if isinstance(value, int | float | str | None) else repr(value)
+        for name, value in fitted.get_params(deep=False).items()
+    }
+    record: dict[str, object] = {
         "file": model,
         "model": notes.get("model"),
         "data": notes.get("data"),
@@ -26,7 +29,7 @@ def info(
         "features": fitted.n_features_in_,
         "layers": [int(W.shape[-1]) for W in fitted.weights_],
         "dtype": str(fitted.weights_[0].dtype),
-        "zeros": [float((W == 0).mean()) for W in fitted.weights_],
+        "zeros": zeros,
         "dead_units": last and last["dead"],
         "reconstruction_error": fitted.reconstruction_err_,
         "objective": last and last["objective"],
@@ -34,16 +37,11 @@ def info(
         "sweeps": fitted.n_iter_,
         "seconds": last and last["seconds"],
         "status": fitted.status_,
-        "parameters": {
-            name: value if isinstance(value, int | float | str | None) else repr(value)
-            for name, value in fitted.get_params(deep=False).items()
-        },
     }
     if as_json:
-        say_json(record)
+        say_json({**record, "parameters": parameters})
         return
-    parameters = record.pop("parameters")
-    record["zeros"] = ", ".join(f"{share:.0%}" for share in record["zeros"])
+    record["zeros"] = ", ".join(f"{share:.0%}" for share in zeros)
     width = max(len(name) for name in record)
     for name, value in record.items():
         if value is not None:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from deepnmf.cli.screen import UsageFault
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from deepnmf.arrays import Array
+    from deepnmf.data import Dataset
+    from deepnmf.files.models import Stored
 
 NORMALIZE = ("none", "l2")
 DTYPES = ("float32", "float64")
@@ -14,7 +21,7 @@ Setting: TypeAlias = "bool | int | float | str | tuple[Setting, ...] | None"
 N = TypeVar("N", int, float)
 
 
-def load_data(data: str) -> Any:
+def load_data(data: str) -> Dataset:
     """A `Dataset` from the name of a data set or a path (./pie for a file of that name)."""
     from deepnmf.data import read
     from deepnmf.data.datasets import DATASETS
@@ -32,7 +39,7 @@ def load_data(data: str) -> Any:
         ) from None
 
 
-def open_data(data: str) -> Any:
+def open_data(data: str) -> Dataset:
     """A `Dataset` whose samples stay in their file; a named data set is loaded into memory."""
     from deepnmf.data import open_on_disk
     from deepnmf.data.datasets import DATASETS
@@ -40,7 +47,7 @@ def open_data(data: str) -> Any:
     return load_data(data) if data in DATASETS or not data else open_on_disk(data)
 
 
-def prepare_on_disk(X: Any, normalize: str, dtype: str) -> Any:
+def prepare_on_disk(X: Array, normalize: str, dtype: str) -> Array:
     """Like `prepare`, but samples on disk are prepared as they are read."""
     import numpy as np
 
@@ -53,7 +60,7 @@ def prepare_on_disk(X: Any, normalize: str, dtype: str) -> Any:
     return Prepared(X, np.dtype(dtype), normalize == "l2")
 
 
-def prepare(X: Any, normalize: str, dtype: str, signed: bool = False) -> Any:
+def prepare(X: Array, normalize: str, dtype: str, signed: bool = False) -> Array:
     """The samples as the model sees them: in that precision, and scaled to unit norm if asked.
 
     Entries < 0 are refused unless `signed`.
@@ -69,7 +76,7 @@ def prepare(X: Any, normalize: str, dtype: str, signed: bool = False) -> Any:
     return to_unit_norm(X, norm="l2", copy=False) if normalize == "l2" else X
 
 
-def prepare_for(stored: Any, dataset: Any) -> Any:
+def prepare_for(stored: Stored, dataset: Dataset) -> Array:
     """The samples as a stored model saw its own: same columns in the same order, same scaling."""
     X, names = dataset.X, stored.notes.get("feature_names")
     if names is not None and dataset.feature_names is not None:
@@ -88,7 +95,7 @@ def prepare_for(stored: Any, dataset: Any) -> Any:
     return prepare(X, stored.notes.get("normalize", "none"), dtype, signed)
 
 
-def load_labels(dataset: Any, labels: str | None) -> Any:
+def load_labels(dataset: Dataset, labels: str | None) -> np.ndarray | None:
     """The labels: from a file, from a column of the data, or those that the data come with."""
     from deepnmf.data.readers import read_named_labels
 
@@ -117,7 +124,9 @@ def load_labels(dataset: Any, labels: str | None) -> Any:
     return values if names is None else _by_name(labels, names, values, dataset.sample_names)
 
 
-def _by_name(file: str, names: Any, labels: Any, samples: Any) -> Any:
+def _by_name(
+    file: str, names: np.ndarray, labels: np.ndarray, samples: np.ndarray | None
+) -> np.ndarray:
     """Labels in the order of the samples, matched by name.
 
     Where they have no name in common, or names repeat, labels stay in the order of the file.
@@ -135,7 +144,7 @@ def _by_name(file: str, names: Any, labels: Any, samples: Any) -> Any:
     return labels[[place[name] for name in wanted]]
 
 
-def _without_gaps(name: str, column: Any) -> Any:
+def _without_gaps(name: str, column: np.ndarray) -> np.ndarray:
     """A column as labels. A column with missing values is refused."""
     missing = [place for place, value in enumerate(column) if value is None or value != value]
     if missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,12 @@ from deepnmf.cli import inputs
 from deepnmf.cli.options import Device, Folder
 from deepnmf.cli.screen import output_folder, say, say_error, steps
 from deepnmf.experiments import EXPERIMENTS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from deepnmf.data import Dataset
+    from deepnmf.experiments.design import Experiment
 
 Name = Annotated[
     str,
@@ -58,7 +64,9 @@ def reproduce(
         say(f"written  {file}")
 
 
-def run_all(experiment: Any, path: Path, device: str, dataset: Any = None) -> None:
+def run_all(
+    experiment: Experiment, path: Path, device: str, dataset: Dataset | None = None
+) -> None:
     """Do every fit that has no rows yet. Ctrl-C keeps the rows of the fits that are done."""
     from deepnmf.experiments.runner import run
 
@@ -78,7 +86,7 @@ def run_all(experiment: Any, path: Path, device: str, dataset: Any = None) -> No
         raise typer.Exit(130) from None
 
 
-def write(experiment: Any, rows: Any, folder: Path) -> list[Path]:
+def write(experiment: Experiment, rows: pd.DataFrame, folder: Path) -> list[Path]:
     """The tables and figures of an experiment, from its rows."""
     from deepnmf.experiments import figures, tables
 

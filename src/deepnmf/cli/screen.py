@@ -8,9 +8,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from deepnmf.core.watch import Record
 
 
 class UsageFault(Exception):
@@ -22,7 +25,7 @@ def say(text: str = "") -> None:
     typer.echo(text)
 
 
-def say_json(record: Mapping[str, Any] | Sequence[Any]) -> None:
+def say_json(record: Mapping[str, object] | Sequence[object]) -> None:
     """Print a record for a program to read."""
     typer.echo(json.dumps(record, indent=2))
 
@@ -60,12 +63,12 @@ def output_folder(output: str) -> Path:
 
 
 @contextlib.contextmanager
-def progress(total: int, show: bool | None = None) -> Iterator[Callable[[dict[str, Any]], bool]]:
+def progress(total: int, show: bool | None = None) -> Iterator[Callable[[Record], bool]]:
     """A callback that moves a bar as a fit proceeds: on a terminal, unless `show` decides."""
     with steps(show) as move:
         done, stage, note = 0, "start", ""
 
-        def advance(record: dict[str, Any]) -> bool:
+        def advance(record: Record) -> bool:
             nonlocal done, stage, note
             layer = "" if record["layer"] is None else f" {record['layer']}"
             done, stage = done + 1, f"{record['stage']}{layer}"

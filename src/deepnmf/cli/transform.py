@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from deepnmf.cli import inputs
 from deepnmf.cli.options import Data, ModelFile
 from deepnmf.cli.screen import check_writable, say
+
+if TYPE_CHECKING:
+    import numpy as np
 
 OUTPUTS = (".npy", ".csv", ".tsv", ".parquet")
 
@@ -39,7 +42,7 @@ def transform(
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
 
 
-def write_codes(target: Path, codes: Any, names: Any) -> None:
+def write_codes(target: Path, codes: np.ndarray, names: np.ndarray | None) -> None:
     """Write codes to a file, in the format of its extension."""
     import io
 

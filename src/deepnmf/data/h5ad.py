@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
 from deepnmf.data.dataset import DataError, Dataset
+
+if TYPE_CHECKING:
+    import h5py
 
 
 def read_h5ad(path: Path) -> Dataset:
@@ -35,21 +38,20 @@ def read_h5ad(path: Path) -> Dataset:
         )
 
 
-def _index_of(frame: Any) -> np.ndarray | None:
+def _index_of(frame: h5py.Group | None) -> np.ndarray | None:
     """The names of a table's rows."""
-    key = None if frame is None else _key(frame)
-    if key is None or key not in frame:
+    if frame is None or _key(frame) not in frame:
         return None
-    return np.asarray(frame[key].asstr()[:], dtype=object)
+    return np.asarray(frame[_key(frame)].asstr()[:], dtype=object)
 
 
-def _key(frame: Any) -> str:
+def _key(frame: h5py.Group) -> str:
     """The name of the column that holds a table's index."""
     key = getattr(frame, "attrs", {}).get("_index", "_index")
     return key.decode() if isinstance(key, bytes) else str(key)
 
 
-def _columns(frame: Any) -> dict[str, np.ndarray]:
+def _columns(frame: h5py.Group | None) -> dict[str, np.ndarray]:
     """The columns of a table without its index: numbers, words and categories. Columns of another
     kind and damaged ones are left out."""
     import h5py
@@ -67,7 +69,7 @@ def _columns(frame: Any) -> dict[str, np.ndarray]:
     return columns
 
 
-def _column(frame: Any, name: str) -> np.ndarray | None:
+def _column(frame: h5py.Group, name: str) -> np.ndarray | None:
     """The values of a column, None where its kind is not known. A missing category is None."""
     import h5py
 
@@ -86,7 +88,7 @@ def _column(frame: Any, name: str) -> np.ndarray | None:
     return np.asarray([*_values(categories), None], dtype=object)[values]
 
 
-def _values(column: Any) -> np.ndarray:
+def _values(column: h5py.Dataset) -> np.ndarray:
     import h5py
 
     if not isinstance(column, h5py.Dataset):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 
 from deepnmf.data.dataset import DataError, Dataset, check_chunks
 from deepnmf.data.h5ad import read_h5ad
 from deepnmf.data.tables import read_csv, read_parquet
+
+if TYPE_CHECKING:
+    from deepnmf.arrays import Array
 
 IMAGES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".tif", ".tiff", ".gif")
 
@@ -138,7 +142,7 @@ def _open_hdf5(path: Path) -> Dataset:
     import h5py
 
     file = h5py.File(path, "r")
-    content: dict[str, Any] = {}
+    content: dict[str, Array] = {}
     file.visititems(
         lambda name, item: content.update({name: item}) if hasattr(item, "shape") else None
     )
@@ -148,7 +152,7 @@ def _open_hdf5(path: Path) -> Dataset:
 def _open_zarr(path: Path) -> Dataset:
     import zarr
 
-    opened: Any = zarr.open(str(path), mode="r")
+    opened: Array = zarr.open(str(path), mode="r")
     if not hasattr(opened, "shape"):
         content = dict(opened.arrays())
         opened = content[_only(path, content, ("X", "data"))]
@@ -178,7 +182,7 @@ def _read_npz(path: Path) -> Dataset:
 def _read_mtx(path: Path) -> Dataset:
     from scipy.io import mmread
 
-    X: Any = mmread(path)
+    X: Array = mmread(path)
     return _matrix(path, X.tocsr() if scipy.sparse.issparse(X) else X)
 
 
@@ -224,7 +228,7 @@ def _read_images(folder: Path) -> Dataset:
     )
 
 
-def _only(path: Path, content: dict[str, Any], usual: tuple[str, ...]) -> str:
+def _only(path: Path, content: Mapping[str, Array], usual: tuple[str, ...]) -> str:
     """The name of the samples in a file of arrays: a usual name, or that of the only matrix."""
     for name in usual:
         if name in content:
@@ -238,7 +242,7 @@ def _only(path: Path, content: dict[str, Any], usual: tuple[str, ...]) -> str:
     )
 
 
-def _matrix(path: Path, X: Any, y: Any = None) -> Dataset:
+def _matrix(path: Path, X: Array, y: ArrayLike | None = None) -> Dataset:
     if getattr(X, "ndim", 2) != 2:
         raise DataError(
             f"{path}: samples must be a matrix (n_samples, n_features), got shape {X.shape}."

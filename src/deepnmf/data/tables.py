@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepnmf.data.dataset import DataError, Dataset
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 IDS = ("id", "sample", "sample_id", "sampleid", "sample id", "index", "cell", "cell_id", "barcode")
 """Names of a first column that holds identifiers of the samples."""
@@ -53,7 +56,7 @@ def read_csv(path: Path) -> Dataset:
     return _from_table(path, table, header, named, unnamed)
 
 
-def _format(path: Path) -> dict[str, Any]:
+def _format(path: Path) -> dict[str, str]:
     """The separator of entries and the decimal sign, as arguments of pandas."""
     if ".tsv" in path.name.lower():
         return {"sep": "\t"}
@@ -68,7 +71,7 @@ def _format(path: Path) -> dict[str, Any]:
     return {"sep": "\t" if "\t" in first and "," not in first else ","}
 
 
-def _counts(column: Any) -> bool:
+def _counts(column: pd.Series) -> bool:
     """Whether a column holds distinct whole numbers."""
     import pandas as pd
 
@@ -96,7 +99,9 @@ def read_parquet(path: Path) -> Dataset:
     return _from_table(path, table, True, not isinstance(table.index, pd.RangeIndex), False)
 
 
-def _from_table(path: Path, table: Any, header: bool, named: bool, unnamed: bool) -> Dataset:
+def _from_table(
+    path: Path, table: pd.DataFrame, header: bool, named: bool, unnamed: bool
+) -> Dataset:
     if table.shape[0] == 0:
         raise DataError(f"{path}: has no rows of data.")
     names = table.index.to_numpy(dtype=object) if named else None
@@ -129,12 +134,12 @@ def _from_table(path: Path, table: Any, header: bool, named: bool, unnamed: bool
     )
 
 
-def _short(cell: Any) -> str:
+def _short(cell: object) -> str:
     text = str(cell)
     return text if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
-def _is_text(column: Any) -> bool:
+def _is_text(column: pd.Series) -> bool:
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):

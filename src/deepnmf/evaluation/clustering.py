@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import normalize as to_unit_norm
 from sklearn.utils import Bunch, check_random_state
 
+from deepnmf.arrays import Array
 from deepnmf.evaluation.kmeans import kmeans_many
 from deepnmf.evaluation.metrics import METRICS
 
 
 def cluster_scores(
-    Z: Any,
-    y: Any,
+    Z: Array,
+    y: ArrayLike,
     n_clusters: int | None = None,
     repeats: int = 10,
     normalize: str | None = None,
@@ -41,8 +41,8 @@ def cluster_scores(
 
 
 def scores_each(
-    Z: Any,
-    y: Any,
+    Z: Array,
+    y: ArrayLike,
     n_clusters: int | None = None,
     repeats: int = 10,
     normalize: str | None = None,

@@ -6,7 +6,7 @@ time of one.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def greedy_trials(clusters: int) -> int:
     return 2 + int(np.log(clusters))
 
 
-def kmeans_many(Z: Array, clusters: int, seeds: Any, trials: int = 1) -> np.ndarray:
+def kmeans_many(Z: Array, clusters: int, seeds: Iterable[int], trials: int = 1) -> np.ndarray:
     """Labels (runs, n) of K-means on every Z[run] (n, k), one seed per run.
 
     With `trials` > 1 K-means++ is greedy: of that many candidates for a centre it takes the one

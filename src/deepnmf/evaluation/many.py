@@ -5,9 +5,8 @@ The same scores as in `metrics`, in the same letters.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, xlogy
 from sklearn.preprocessing import normalize as to_unit_norm
@@ -23,7 +22,7 @@ AT_ONCE = 2e8
 
 def cluster_scores_many(
     Z: Array,
-    y: Any,
+    y: ArrayLike,
     n_clusters: int | None = None,
     repeats: int = 10,
     normalize: str | None = None,
@@ -45,11 +44,11 @@ def cluster_scores_many(
 
 def scores_each_many(
     Z: Array,
-    y: Any,
+    y: ArrayLike,
     n_clusters: int | None = None,
     repeats: int = 10,
     normalize: str | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.RandomState | np.ndarray | None = 0,
     start: str = "greedy",
 ) -> dict[str, np.ndarray]:
     """Every score of every K-means run on a stack of codes, by name: (repeats, runs).
@@ -70,8 +69,9 @@ def scores_each_many(
     if normalize == "l2":
         Z = _unit(Z)
     runs = Z.shape[0]
-    seeds = random_state
-    if np.ndim(random_state) != 2:
+    if isinstance(random_state, np.ndarray):
+        seeds = random_state
+    else:
         random = check_random_state(random_state)
         seeds = random.randint(np.iinfo(np.int32).max, size=(repeats, runs))
     at_once = max(1, int(AT_ONCE / (runs * Z.shape[1] * clusters)))

@@ -19,6 +19,8 @@ TITLES = {
     "deep-semi-nmf": "Deep Semi-NMF", "multilayer-nmf": "Multi-layer NMF",
 }  # fmt: skip
 
+Table = Mapping[str, Any]
+"""A table of a TOML file."""
 SMALL_ONLY = ("settings", "scale", "random", "vary")
 
 
@@ -43,7 +45,7 @@ class Fit:
 
     model: str
     layers: tuple[int, ...]
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     scorings: tuple[Scoring, ...]
 
     @property
@@ -108,7 +110,7 @@ def read_table(name: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
+def from_table(name: str, table: Table, full: bool) -> Experiment:
     """An experiment from its TOML table; unless `full`, the entries of `small` replace others."""
     table = dict(table)
     small = table.pop("small", {})
@@ -138,7 +140,7 @@ def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
     )
 
 
-def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(settings: Table, changes: Table) -> dict[str, Any]:
     """Settings with changes, also within the sections of single models."""
     changed = dict(settings)
     for name, value in changes.items():
@@ -147,7 +149,7 @@ def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     return changed
 
 
-def _fit(entry: Mapping[str, Any], settings: Mapping[str, Any], scale: float) -> Fit:
+def _fit(entry: Table, settings: Table, scale: float) -> Fit:
     model = str(entry["model"])
     options = options_for(model, settings, entry.get("options", {}))
     scorings = tuple(
@@ -163,11 +165,11 @@ def _fit(entry: Mapping[str, Any], settings: Mapping[str, Any], scale: float) ->
     return Fit(model, scaled(entry["layers"], scale), options, scorings)
 
 
-def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: float) -> list[Fit]:
+def _grid(grid: Table | None, settings: Table, scale: float) -> list[Fit]:
     """Every model with every choice of layers, one box each; further links are further boxes."""
     if grid is None:
         return []
-    choices: Iterable[Any] = grid.get("layers", [])
+    choices: Iterable[list[int]] = grid.get("layers", [])
     drawn = grid.get("random")
     if drawn is not None:
         choices = _random_layers(drawn)
@@ -201,12 +203,12 @@ def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: fl
     return list(unique.values())
 
 
-def _combinations(vary: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+def _combinations(vary: Mapping[str, Iterable[float]]) -> list[dict[str, float]]:
     """Every combination of the settings that vary."""
     return [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
-def _random_layers(drawn: Mapping[str, Any]) -> list[list[int]]:
+def _random_layers(drawn: Table) -> list[list[int]]:
     """Sizes of hidden layers from an exponential distribution, lower layers larger."""
     rng = np.random.default_rng(int(drawn.get("seed", 0)))
     top = int(drawn["top"])
@@ -218,7 +220,7 @@ def _random_layers(drawn: Mapping[str, Any]) -> list[list[int]]:
     return layers
 
 
-def options_for(model: str, settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def options_for(model: str, settings: Table, own: Mapping[str, object]) -> dict[str, object]:
     """The options of a model: the shared settings it takes, then those in a section with its name,
     then its own."""
     takes = MODELS[model].options

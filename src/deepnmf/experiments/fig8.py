@@ -63,7 +63,7 @@ def fitted(hierarchy: Hierarchy, X: np.ndarray, path: Path, device: str) -> Any:
 
 def rows(tree: Tree) -> pd.DataFrame:
     """What the figure shows: the parts of the class, then those of the first of them, and so on."""
-    lines: list[dict[str, Any]] = []
+    lines: list[dict[str, str | float]] = []
     parent: Node | None = None
     nodes = tree.children
     while nodes and nodes[0].layer:
@@ -76,7 +76,7 @@ def rows(tree: Tree) -> pd.DataFrame:
 
 
 def draw(
-    hierarchy: Hierarchy, model: Any, X: np.ndarray, y: np.ndarray, shape: Any
+    hierarchy: Hierarchy, model: Any, X: np.ndarray, y: np.ndarray, shape: tuple[int, int] | None
 ) -> tuple[Figure, pd.DataFrame]:
     """The figure, and the numbers on it."""
     tree = explain(model, X, label=hierarchy.label, labels=y, order="weight")

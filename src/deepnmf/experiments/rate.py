@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -32,7 +30,7 @@ def gaps(X: np.ndarray, parts: int, steps: int) -> pd.DataFrame:
     end = float(problem.value(best))
     counts = sorted({int(k) for k in np.geomspace(1, steps, 25)})
     distance = float(inner(best, best)) * problem.lipschitz.item()
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, str | float]] = []
     H, done = zero, 0
     for k in counts:
         H, done = _plain(problem, H, k - done), k

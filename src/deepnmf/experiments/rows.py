@@ -6,7 +6,6 @@ import csv
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -40,7 +39,7 @@ class RowFile:
         frame = pd.concat(kept) if kept else pd.DataFrame(columns=[*COLUMNS, *MEASURES])
         write_atomically(path, frame.to_csv(index=False, na_rep="nan").encode())
 
-    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def append(self, rows: Sequence[Mapping[str, str | int]]) -> None:
         """Write all rows of a fit, and wait until they are on the disk."""
         with self.path.open("a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, (*COLUMNS, *MEASURES)).writerows(rows)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize as to_unit_norm
 
-from deepnmf.arrays import squared_norm
+from deepnmf.arrays import Array, squared_norm
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
 from deepnmf.evaluation.many import scores_each_many
@@ -70,7 +70,7 @@ def run(
 
 
 def splits(
-    experiment: Experiment, X: Any, y: np.ndarray | None
+    experiment: Experiment, X: Array, y: np.ndarray | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Training and test samples of the folds that are used; stratified where there are labels."""
     if experiment.first_folds == 0:
@@ -82,7 +82,7 @@ def splits(
     yield from list(folds.split(np.zeros(X.shape[0]), y))[: experiment.first_folds]
 
 
-def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
+def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Array, np.ndarray | None]:
     """X and y as the models see them."""
     X = dataset.X.astype(experiment.dtype)
     y = None if dataset.y is None else np.asarray(dataset.y)
@@ -116,12 +116,27 @@ class Job:
     experiment: Experiment
     fit: Fit
     model: Any
-    X: Any
+    X: Array
     y: np.ndarray | None
     folds: list[tuple[np.ndarray, np.ndarray]]
 
 
-Done = Iterator[tuple[int, int, dict[str, Any]]]
+@dataclass(frozen=True)
+class Result:
+    """What is measured of one fit."""
+
+    objective: float
+    relative_error: float
+    seconds: float
+    held_out_error: float
+    sparsity_parts: float
+    sparsity_codes: float
+    stability: float = float("nan")
+    scores: Sequence[Mapping[str, np.ndarray]] = ()
+    """For each scoring, the scores of the K-means runs by name."""
+
+
+Done = Iterator[tuple[int, int, Result]]
 """Fold, seed, and what was measured."""
 
 
@@ -137,12 +152,11 @@ def _one_by_one(job: Job, wanted: list[tuple[int, int]]) -> Done:
             fitted = whole(clone(job.model).set_params(random_state=seed).fit(X[train]))
             Z = np.asarray(fitted.transform(X[test]))
             seconds = time.perf_counter() - began
-            result = _about(fitted, X[train], Z, X[test], seconds)
             labels = None if y is None else y[test][None]
-            result["scores"] = [
-                {name: values[:, 0] for name, values in scores.items()}
-                for scores in _scores(experiment, fit, Z[None], labels, [(fold, seed)])
-            ]
+            scores = _scores(experiment, fit, Z[None], labels, [(fold, seed)])
+            result = replace(
+                _measure(fitted, X[train], Z, X[test], seconds), scores=_of_run(scores, 0)
+            )
             if not experiment.stability:
                 yield fold, seed, result
                 continue
@@ -150,7 +164,7 @@ def _one_by_one(job: Job, wanted: list[tuple[int, int]]) -> Done:
         similar = stability([parts for parts, _ in done])
         for seed, (_, result), value in zip(seeds, done, similar, strict=False):
             if (fold, seed) in wanted:
-                yield fold, seed, {**result, "stability": value}
+                yield fold, seed, replace(result, stability=value)
 
 
 def _stacked(job: Job, wanted: list[tuple[int, int]]) -> Done:
@@ -190,18 +204,18 @@ def _stack_of(job: Job, some: list[int], wanted: list[tuple[int, int]]) -> Done:
     for place, (fold, seed) in enumerate(runs):
         if (fold, seed) in wanted:
             row = place // len(seeds)
-            result = _about(models[place], sets[row], codes[place], held_out[row], seconds)
-            result["stability"] = similar[place]
-            result["scores"] = [
-                {name: value[:, place] for name, value in values.items()} for values in scores
-            ]
-            yield fold, seed, result
+            result = _measure(models[place], sets[row], codes[place], held_out[row], seconds)
+            yield (
+                fold,
+                seed,
+                replace(result, stability=similar[place], scores=_of_run(scores, place)),
+            )
 
 
 def _scores(
     experiment: Experiment,
     fit: Fit,
-    codes: Any,
+    codes: Array,
     labels: np.ndarray | None,
     runs: list[tuple[int, int]],
 ) -> list[dict[str, np.ndarray]]:
@@ -223,27 +237,30 @@ def _scores(
     ]  # fmt: skip
 
 
+def _of_run(scores: Sequence[Mapping[str, np.ndarray]], run: int) -> list[Mapping[str, np.ndarray]]:
+    """The scores of one run out of scores (repeats, runs)."""
+    return [{name: values[:, run] for name, values in table.items()} for table in scores]
+
+
 def _draws(fold: int, seed: int, count: int) -> np.ndarray:
     """The seeds of K-means for a fit. They do not depend on what else is fitted."""
     return np.random.SeedSequence([fold, seed]).generate_state(count) % 2**31
 
 
-def _about(fitted: Any, X: Any, Z: Any, held_out: Any, seconds: float) -> dict[str, Any]:
+def _measure(fitted: Any, X: Array, Z: Array, held_out: Array, seconds: float) -> Result:
     """Measures of the fit itself, of its training samples X, and of the samples held out."""
     norm = float(squared_norm(X)) ** 0.5
-    last = fitted.history_[-1] if fitted.history_ else {"objective": float("nan")}
-    return {
-        "objective": last["objective"],
-        "relative_error": fitted.reconstruction_err_ / norm if norm else 0.0,
-        "seconds": seconds,
-        "held_out_error": relative_error(fitted, Z, held_out),
-        "sparsity_parts": mean_sparseness(fitted.components_),
-        "sparsity_codes": mean_sparseness(Z),
-        "stability": float("nan"),
-    }
+    return Result(
+        objective=fitted.history_[-1]["objective"] if fitted.history_ else float("nan"),
+        relative_error=fitted.reconstruction_err_ / norm if norm else 0.0,
+        seconds=seconds,
+        held_out_error=relative_error(fitted, Z, held_out),
+        sparsity_parts=mean_sparseness(fitted.components_),
+        sparsity_codes=mean_sparseness(Z),
+    )
 
 
-def _codes(fit: Fit, scoring: Scoring, Z: Any) -> Any:
+def _codes(fit: Fit, scoring: Scoring, Z: Array) -> Array:
     """The codes that K-means gets."""
     if not scoring.project:
         return Z
@@ -252,19 +269,19 @@ def _codes(fit: Fit, scoring: Scoring, Z: Any) -> Any:
 
 
 def _rows(
-    experiment: Experiment, fit: Fit, fold: int, seed: int, result: dict[str, Any]
-) -> list[dict[str, Any]]:
+    experiment: Experiment, fit: Fit, fold: int, seed: int, result: Result
+) -> list[dict[str, str | int]]:
     rows = []
-    for scoring, scores in zip(fit.scorings, result["scores"], strict=True):
+    for scoring, scores in zip(fit.scorings, result.scores, strict=True):
         for repeat in range(_repeats(experiment, fit)):
-            row = {
+            row: dict[str, str | int] = {
                 "experiment": experiment.name, "fit": fit.key, "fold": fold, "seed": seed,
                 "name": scoring.name, "group": scoring.group, "repeat": repeat,
-                "objective": f"{result['objective']:.6g}",
-                "relative_error": f"{result['relative_error']:.5f}",
-                "seconds": f"{result['seconds']:.2f}", "version": __version__,
+                "objective": f"{result.objective:.6g}",
+                "relative_error": f"{result.relative_error:.5f}",
+                "seconds": f"{result.seconds:.2f}", "version": __version__,
             }  # fmt: skip
             row |= {name: f"{scores[name][repeat]:.5f}" for name in SCORES}
-            row |= {name: f"{result[name]:.5f}" for name in MEASURES}
+            row |= {name: f"{getattr(result, name):.5f}" for name in MEASURES}
             rows.append(row)
     return rows

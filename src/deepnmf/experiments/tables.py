@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from deepnmf.evaluation.metrics import SCORES
@@ -69,7 +67,7 @@ def _table(
 
 def _cells(
     experiment: Experiment, rows: pd.DataFrame, metrics: tuple[str, ...]
-) -> list[tuple[str, list[tuple[str, str, Any]]]]:
+) -> list[tuple[str, list[tuple[str, str, float | None]]]]:
     """For every line its name and, for every score, mean, deviation and the paper's figure.
 
     Lines come in the order of the TOML file. Fits that share a box share a line.

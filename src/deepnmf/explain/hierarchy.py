@@ -9,12 +9,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from deepnmf.arrays import is_sparse
+from deepnmf.arrays import Array, is_sparse
 from deepnmf.explain.decoding import Decoding, codes_of, decoder, is_whole, layer_of, parts_of
 from deepnmf.links import Link
 from deepnmf.models.settings import one_of
 
+Label = str | int | float | np.generic
+"""The name of a class."""
 ORDERS = ("share", "weight")
 BLOCK = 4096
 """Samples that are decoded at a time."""
@@ -92,12 +95,12 @@ class LayerSummary:
 
 def explain(
     model: Any,
-    X: Any = None,
+    X: Array | None = None,
     *,
     unit: int | None = None,
     sample: int | None = None,
-    label: Any = None,
-    labels: Any = None,
+    label: Label | None = None,
+    labels: ArrayLike | None = None,
     layer: int | None = None,
     feature_names: Sequence[str] | None = None,
     top: int | None = 5,
@@ -149,7 +152,7 @@ def explain(
     return Tree(subject, layer, code, decoded, offset, children, left_out, distinct)
 
 
-def distinctions(H: np.ndarray, y: np.ndarray, label: Any) -> tuple[Distinct, ...]:
+def distinctions(H: np.ndarray, y: np.ndarray, label: Label) -> tuple[Distinct, ...]:
     """How codes H (n, k) of a class differ from those of other classes, the largest gap first."""
     if y.shape != (len(H),):
         raise ValueError(f"labels: {y.shape} given for {len(H)} samples; give one per sample.")
@@ -172,7 +175,7 @@ def distinctions(H: np.ndarray, y: np.ndarray, label: Any) -> tuple[Distinct, ..
     )
 
 
-def summaries(model: Any, X: Any = None, near: float = NEAR) -> tuple[LayerSummary, ...]:
+def summaries(model: Any, X: Array | None = None, near: float = NEAR) -> tuple[LayerSummary, ...]:
     """Sparsity, dead units and near-equal parts, layer by layer.
 
     With X, units that no sample uses are counted as dead too.
@@ -296,18 +299,18 @@ def _sparseness(W: np.ndarray) -> float:
     return float(((root - ratio) / (root - 1)).mean())
 
 
-def _index(name: str, value: Any, size: int, has: str) -> int:
+def _index(name: str, value: int, size: int, has: str) -> int:
     if not is_whole(value) or not 0 <= value < size:
         raise ValueError(f"{name}: {value!r}, but {has}: 0 to {size - 1}.")
     return int(value)
 
 
-def _check_count(name: str, value: Any) -> None:
+def _check_count(name: str, value: int | None) -> None:
     if value is not None and (not is_whole(value) or value < 1):
         raise ValueError(f"{name}: {value!r} must be a whole number ≥ 1, or None for all.")
 
 
-def _required(option: str, name: str, value: Any) -> Any:
+def _required(option: str, name: str, value: Array | None) -> Array:
     """`value`, which `option` needs, as an array that rows can be taken of."""
     if value is None:
         needed = "explain(model, X, label=…, labels=y)" if option == "label" else "X"

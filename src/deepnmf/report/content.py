@@ -9,14 +9,26 @@ from typing import Any
 import numpy as np
 
 from deepnmf.arrays import is_sparse
+from deepnmf.core.watch import Record
 from deepnmf.data import Dataset
 from deepnmf.evaluation import cluster_scores
 from deepnmf.evaluation.metrics import SCORES
 from deepnmf.explain.decoding import Decoding, codes_of, decoder, parts_of
 from deepnmf.explain.hierarchy import NEAR, LayerSummary, distinctions, summaries_of
 from deepnmf.explain.measures import relative_error
+from deepnmf.links import Link
 from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
+from deepnmf.report.records import (
+    Classes,
+    Columns,
+    Curve,
+    Layer,
+    Page,
+    Pictures,
+    Samples,
+    Scores,
+)
 from deepnmf.version import __version__
 
 EDGES, CODES, LEAST = 300_000, 100_000, 24
@@ -29,6 +41,7 @@ CLASSES = 1000
 SAMPLES = 1000
 PIXELS = 700_000
 """The most classes and samples in the page, and the most pixels of all samples together."""
+STAGES = {"pretrain": "pre-training", "finetune": "fine-tuning"}
 LOOKED_AT = 2000
 """How many samples the importance of parts is computed from."""
 
@@ -36,9 +49,9 @@ LOOKED_AT = 2000
 def content(
     model: Any,
     data: Dataset,
-    notes: Mapping[str, Any],
-    scores: Sequence[Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
+    notes: Mapping[str, object],
+    scores: Sequence[Mapping[str, str | float]] | None = None,
+) -> Page:
     """Everything in the page. `data.X` is as the model sees it; `scores` are rows for the table of
     scores, instead of the scores of this model alone."""
     weights, link = decoder(model)
@@ -105,7 +118,7 @@ def warnings_of(model: Any, layers: Sequence[LayerSummary]) -> list[str]:
 def _facts(
     model: Any,
     data: Dataset,
-    notes: Mapping[str, Any],
+    notes: Mapping[str, object],
     weights: Sequence[np.ndarray],
     error: float,
 ) -> list[tuple[str, str]]:
@@ -126,8 +139,8 @@ def _facts(
 
 
 def _scores(
-    Z: Any, y: np.ndarray | None, table: Sequence[Mapping[str, Any]] | None
-) -> dict[str, Any] | None:
+    Z: np.ndarray, y: np.ndarray | None, table: Sequence[Mapping[str, str | float]] | None
+) -> Scores | None:
     """The table of scores: the one given, or K-means on the codes; None without labels to score."""
     if table is not None:
         rows = [{name: _rounded(value) for name, value in row.items()} for row in table]
@@ -146,17 +159,17 @@ def _scores(
     }
 
 
-def _rounded(value: Any) -> str:
+def _rounded(value: str | float) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _convergence(history: Sequence[Mapping[str, Any]], most: int = 150) -> list[dict[str, Any]]:
-    stages: dict[str, list[Mapping[str, Any]]] = {}
+def _convergence(history: Sequence[Record], most: int = 150) -> list[Curve]:
+    stages: dict[str, list[Record]] = {}
     for record in history:
         layer = "" if record["layer"] is None else f", layer {record['layer']}"
-        names = {"pretrain": "pre-training", "finetune": "fine-tuning"}
-        stages.setdefault(names.get(record["stage"], record["stage"]) + layer, []).append(record)
-    curves = []
+        stage = str(record["stage"])
+        stages.setdefault(STAGES.get(stage, stage) + layer, []).append(record)
+    curves: list[Curve] = []
     for name, records in stages.items():
         kept = [records[row] for row in _spread(len(records), most)]
         curves.append(
@@ -173,25 +186,27 @@ def _convergence(history: Sequence[Mapping[str, Any]], most: int = 150) -> list[
 
 def _layer(
     weights: Sequence[np.ndarray],
-    link: Any,
+    link: Link,
     summary: LayerSummary,
     decoded: Decoding,
     shape: tuple[int, int] | None,
     kind: str,
-) -> dict[str, Any]:
+) -> Layer:
     """The parts of a layer: their pictures, what they are made of, and which hold each feature."""
     parts = parts_of(weights, link).astype(np.float32)
     peak = np.abs(parts).max(1)
     level = summary.layer - 1
     mass = (np.abs(decoded.codes[level]) * decoded.masses[level]).mean(1)
     prominence = parts / np.where(peak > 0, peak, 1)[:, None]
-    record: dict[str, Any] = {
+    record: Layer = {
         "layer": summary.layer,
         "parts": summary.parts,
         "zeros": summary.zeros,
         "sparseness": summary.sparseness,
         "dead": list(summary.dead),
-        "redundant": [[*pair, round(cosine, 4)] for *pair, cosine in summary.redundant[:200]],
+        "redundant": [
+            (first, second, round(cosine, 4)) for first, second, cosine in summary.redundant[:200]
+        ],
         "pairs": len(summary.redundant),
         "importance": packing.array(mass / mass.sum() if mass.sum() else mass, "f4"),
         "peak": packing.array(peak, "f4"),
@@ -207,14 +222,14 @@ def _layer(
     return record
 
 
-def _edges(values: np.ndarray, flow: np.ndarray, most: int) -> dict[str, Any]:
+def _edges(values: np.ndarray, flow: np.ndarray, most: int) -> Columns:
     """The columns of weights, ranked by the share of what flows along them."""
     total = flow.sum(0)
     shares = flow / np.where(total > 0, total, 1)
     return packing.columns(values, shares, max(LEAST, most // max(1, values.shape[1])))
 
 
-def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> dict[str, Any]:
+def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> Pictures:
     if shape is not None:
         return {"sprite": packing.sprite(rows, shape)}
     return {"profiles": packing.profiles(rows)} if kind == "numbers" else {}
@@ -222,12 +237,12 @@ def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> dic
 
 def _classes(
     weights: Sequence[np.ndarray],
-    link: Any,
+    link: Link,
     H: np.ndarray,
     y: np.ndarray,
     data: Dataset,
     kind: str,
-) -> dict[str, Any]:
+) -> Classes:
     labels = np.unique(y)
     codes = np.stack([H[y == label].mean(0) for label in labels])
     means = np.stack([np.ravel(data.X[np.flatnonzero(y == label)].mean(0)) for label in labels])
@@ -235,8 +250,9 @@ def _classes(
     distinct = []
     for label in labels:
         leading = [unit for unit in distinctions(H, y, label)[:8] if unit.difference > 0]
-        distinct.append([[unit.unit, unit.inside, unit.outside, _finite(unit.difference)]
-                         for unit in leading])  # fmt: skip
+        distinct.append(
+            [(unit.unit, unit.inside, unit.outside, _finite(unit.difference)) for unit in leading]
+        )
     return {
         "names": [str(label) for label in labels.tolist()],
         "counts": [int((y == label).sum()) for label in labels],
@@ -249,12 +265,12 @@ def _classes(
 
 def _samples(
     weights: Sequence[np.ndarray],
-    link: Any,
+    link: Link,
     H: np.ndarray,
     y: np.ndarray | None,
     data: Dataset,
     kind: str,
-) -> dict[str, Any]:
+) -> Samples:
     """Some of the samples, spread evenly over the classes."""
     most = SAMPLES if not data.image_shape else min(SAMPLES, PIXELS // math.prod(data.image_shape))
     classes = np.zeros(len(H), int) if y is None else np.unique(y, return_inverse=True)[1]
@@ -279,7 +295,7 @@ def _samples(
     }
 
 
-def _codes(weights: Sequence[np.ndarray], link: Any, H: np.ndarray) -> dict[str, Any]:
+def _codes(weights: Sequence[np.ndarray], link: Link, H: np.ndarray) -> Columns:
     """Codes (n, k), with the share of x̂ that goes through each unit."""
     decoding = Decoding.of(weights, link, H.T)
     return _edges(H.T, np.abs(H.T) * decoding.masses[-1], CODES)

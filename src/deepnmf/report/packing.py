@@ -5,33 +5,33 @@ from __future__ import annotations
 import base64
 import io
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-Packed = dict[str, Any]
+from deepnmf.report.records import Columns, Largest, Numbers, Profiles, Sprite
 
 SIDE = 48
 """Pictures are shrunk until no side has more pixels."""
 
 
-def array(values: Any, kind: str) -> Packed:
+def array(values: ArrayLike, kind: str) -> Numbers:
     """Numbers of one kind ("f4", "u4", "u2", "u1", "i2"), little-endian, in base64."""
     raw = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<")).tobytes()
     return {"type": kind, "data": base64.b64encode(raw).decode()}
 
 
-def indices(values: Any, size: int) -> Packed:
+def indices(values: ArrayLike, size: int) -> Numbers:
     """Indices below `size`, in as few bytes as they need."""
     return array(values, "u2" if size <= 65536 else "u4")
 
 
-def shares(values: Any) -> Packed:
+def shares(values: np.ndarray) -> Numbers:
     """Shares between 0 and 1, to a hundredth of a percent or better."""
     return array(np.round(np.clip(values, 0, 1) * 65535), "u2")
 
 
-def columns(weights: np.ndarray, fractions: np.ndarray, most: int) -> Packed:
+def columns(weights: np.ndarray, fractions: np.ndarray, most: int) -> Columns:
     """The entries of each column of `weights` that are not 0, and what is left out.
 
     `fractions` are their shares of the column: the largest come first, at most `most` per column.
@@ -66,7 +66,7 @@ def _all(shape: tuple[int, ...]) -> np.ndarray:
     return np.repeat(np.arange(shape[0])[:, None], shape[1], 1)
 
 
-def largest(rows: np.ndarray, most: int) -> Packed:
+def largest(rows: np.ndarray, most: int) -> Largest:
     """The largest entries of each row, with their columns: `most` per row, with zeros where a row
     has fewer entries that are not 0."""
     kept = min(most, rows.shape[1])
@@ -82,7 +82,7 @@ def largest(rows: np.ndarray, most: int) -> Packed:
     }
 
 
-def sprite(rows: np.ndarray, shape: tuple[int, int]) -> Packed:
+def sprite(rows: np.ndarray, shape: tuple[int, int]) -> Sprite:
     """Images on one PNG sheet, each scaled to its own largest entry: bright is large."""
     from PIL import Image
 
@@ -106,7 +106,7 @@ def sprite(rows: np.ndarray, shape: tuple[int, int]) -> Packed:
     return {"png": text, "across": across, "high": high, "wide": wide}
 
 
-def profiles(rows: np.ndarray, most: int = 240) -> Packed:
+def profiles(rows: np.ndarray, most: int = 240) -> Profiles:
     """Rows as lines of at most `most` points; a point is the largest of the entries it covers."""
     features = rows.shape[1]
     points = min(features, most)

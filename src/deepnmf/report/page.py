@@ -13,11 +13,13 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from deepnmf.arrays import Array
 from deepnmf.data import Dataset
 from deepnmf.explain.decoding import parts
 from deepnmf.files.models import write_atomically
 from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
+from deepnmf.report.records import Page
 
 SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", "explorer.js",
            "search.js", "router.js")  # fmt: skip
@@ -25,10 +27,10 @@ SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", 
 
 def write_report(
     model: Any,
-    data: Any,
+    data: Dataset | Array,
     path: str | Path,
-    notes: Mapping[str, Any] | None = None,
-    scores: Sequence[Mapping[str, Any]] | None = None,
+    notes: Mapping[str, object] | None = None,
+    scores: Sequence[Mapping[str, str | float]] | None = None,
 ) -> Path:
     """Write the page of a fitted model and samples: an overview, the parts of every layer, and what
     classes, samples and parts are made of.
@@ -47,7 +49,7 @@ def write_report(
     return path
 
 
-def page(record: Mapping[str, Any]) -> str:
+def page(record: Page) -> str:
     """The page of a record."""
     # "<" could end the script element, so it is escaped.
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

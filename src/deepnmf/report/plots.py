@@ -10,21 +10,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.patches import ConnectionPatch
+from numpy.typing import ArrayLike
 
-from deepnmf.arrays import is_sparse
+from deepnmf.arrays import Array, is_sparse
 from deepnmf.core.watch import Record
 from deepnmf.explain.decoding import codes_of, parts
-from deepnmf.explain.hierarchy import LayerSummary, Node, explain
+from deepnmf.explain.hierarchy import Label, LayerSummary, Node, explain
 
 INK, PAPER = "0.15", "white"
 
 
 def parts_sheet(
-    sheet: Any, image_shape: tuple[int, int], title: str = "", columns: int = 8, most: int = 64
+    sheet: ArrayLike,
+    image_shape: tuple[int, int],
+    title: str = "",
+    columns: int = 8,
+    most: int = 64,
 ) -> Figure:
     """The parts of a layer as images, each scaled to its own largest entry: dark is large."""
-    sheet = np.asarray(sheet)[:most]
-    rows = -(-len(sheet) // columns)
+    images = np.asarray(sheet)[:most]
+    rows = -(-len(images) // columns)
     figure = Figure(figsize=(columns * 0.8, rows * 0.8 + 0.4), facecolor=PAPER)
     axes = figure.subplots(rows, columns, squeeze=False)
     for place in axes.flat:
@@ -32,9 +37,9 @@ def parts_sheet(
         place.set_yticks([])
         for spine in place.spines.values():
             spine.set_color("0.85")
-    for place, part in zip(axes.flat, sheet, strict=False):
+    for place, part in zip(axes.flat, images, strict=False):
         place.imshow(part.reshape(image_shape), cmap="gray_r", vmin=0, vmax=max(part.max(), 1e-12))
-    for place in axes.flat[len(sheet) :]:
+    for place in axes.flat[len(images) :]:
         place.set_visible(False)
     figure.suptitle(title, fontsize=11, color=INK)
     figure.subplots_adjust(0.01, 0.01, 0.99, 1 - 0.36 / (rows * 0.8 + 0.4), 0.08, 0.08)
@@ -85,22 +90,22 @@ def sparsity(layers: Sequence[LayerSummary]) -> Figure:
     return figure
 
 
-def codes_plane(Z: Any) -> np.ndarray:
+def codes_plane(Z: ArrayLike) -> np.ndarray:
     """Codes of unit norm along their two principal directions, (n, 2)."""
-    Z = np.asarray(Z, dtype=np.float64)
-    norms = np.linalg.norm(Z, axis=1, keepdims=True)
-    Z = Z / np.where(norms > 0, norms, 1)
-    Z = Z - Z.mean(0)
-    _, vectors = np.linalg.eigh(Z.T @ Z)
+    codes = np.asarray(Z, dtype=np.float64)
+    norms = np.linalg.norm(codes, axis=1, keepdims=True)
+    codes = codes / np.where(norms > 0, norms, 1)
+    codes = codes - codes.mean(0)
+    _, vectors = np.linalg.eigh(codes.T @ codes)
     directions = vectors[:, ::-1][:, :2]
     # The sign of a direction is arbitrary: make its largest entry positive.
     largest = np.take_along_axis(directions, np.abs(directions).argmax(0)[None], 0)
     directions = directions * np.where(largest < 0, -1, 1)
-    flat = Z @ directions
+    flat = codes @ directions
     return flat if flat.shape[1] == 2 else np.column_stack([flat, np.zeros(len(flat))])
 
 
-def codes_map(Z: Any, y: Any = None) -> Figure:
+def codes_map(Z: ArrayLike, y: ArrayLike | None = None) -> Figure:
     """The codes in the plane of their two principal directions, one colour per class."""
     plane = codes_plane(Z)
     figure = Figure(figsize=(5.6, 4.6), facecolor=PAPER, layout="constrained")
@@ -126,9 +131,9 @@ def codes_map(Z: Any, y: Any = None) -> Figure:
 
 def class_hierarchy(
     model: Any,
-    X: Any,
-    y: Any,
-    label: Any,
+    X: Array,
+    y: ArrayLike,
+    label: Label,
     *,
     image_shape: tuple[int, int] | None = None,
     feature_names: Sequence[str] | None = None,
@@ -179,7 +184,7 @@ def _samples_of_class(
 
 
 def _codes_of_class(
-    figure: Figure, place: SubplotSpec, H: np.ndarray, label: Any, layer: int
+    figure: Figure, place: SubplotSpec, H: np.ndarray, label: Label, layer: int
 ) -> Axes:
     """Draw the codes (n, k) of a class as a heat map, one column per sample."""
     heat = figure.add_subplot(place)
@@ -257,5 +262,5 @@ def _edge(figure: Figure, above: Axes, below: Axes, weight: float, leaving: bool
     below.set_title(f"{weight:.3g}", fontsize=9, color="#b03a2e", pad=3)
 
 
-def _dense(row: Any) -> np.ndarray:
+def _dense(row: Array) -> np.ndarray:
     return np.asarray(row.toarray() if is_sparse(row) else row, dtype=float).ravel()
