@@ -28,10 +28,12 @@ labels = st.integers(2, 40).flatmap(
 
 @given(labels)
 def test_error_rate_equals_the_indicator_matrices(pair):
-    y, z = (np.asarray(part) for part in pair)
+    y, z = (np.asarray(labels) for labels in pair)
     together = (y[:, None] == y).astype(float)
-    found = (z[:, None] == z).astype(float)
-    assert error_rate(y, z) == pytest.approx(np.sqrt(np.linalg.norm(together - found)), abs=1e-6)
+    predicted = (z[:, None] == z).astype(float)
+    assert error_rate(y, z) == pytest.approx(
+        np.sqrt(np.linalg.norm(together - predicted)), abs=1e-6
+    )
 
 
 @given(labels)
@@ -50,7 +52,7 @@ def test_nmi_equals_its_formula(pair):
 
 @given(labels)
 def test_scores_do_not_depend_on_names(pair):
-    y, z = (np.asarray(part) for part in pair)
+    y, z = (np.asarray(labels) for labels in pair)
     names = np.array(["f", "c", "a", "e", "b", "d"])
     for score in (nmi, naive_precision, error_rate, accuracy, ami, ari):
         assert score(names[y], names[::-1][z]) == pytest.approx(score(y, z), abs=1e-9)
@@ -89,7 +91,7 @@ def test_cluster_scores(rng):
     assert scores["nmi"] == scores.nmi > 0.8
     assert set(scores) >= {"nmi", "nmi_std", "naive_precision", "error_rate", "ami", "ari"}
     assert scores == cluster_scores(Z, y, repeats=5)
-    # Length hides the class, direction shows it.
+    # The length of a code hides the class, its direction shows it.
     stretched = Z * rng.uniform(0.01, 10, (100, 1))
     assert cluster_scores(stretched, y, normalize="l2").nmi > cluster_scores(stretched, y).nmi
 

@@ -16,7 +16,7 @@ def test_digits():
 
 
 def is_upright(faces: np.ndarray) -> bool:
-    """A face is nearer to its mirror image than to itself upside down or on its side."""
+    """A face is closer to its mirror image than to itself upside down or turned on its side."""
     mean = faces.mean(axis=0)
     size = min(mean.shape)
     square = mean[:size, :size]
