@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from deepnmf.data import Dataset
 
 LAYERS = (32, 16)
-Seed = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
+PictureSeed = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
 
 
-def demo(output: Folder = "demo", seed: Seed = 0) -> None:
+def demo(output: Folder = "demo", seed: PictureSeed = 0) -> None:
     """Fit SDNMF/L to handwritten digits, score it against plain NMF, show the parts it found."""
     from sklearn.preprocessing import normalize as to_unit_norm
 

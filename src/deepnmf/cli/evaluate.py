@@ -5,13 +5,13 @@ from __future__ import annotations
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import Data, Labels, ModelFile
+from deepnmf.cli.options import DataSource, Labels, ModelFile
 from deepnmf.cli.screen import say, say_json, table
 
 
 def evaluate(
     model: ModelFile,
-    data: Data,
+    data: DataSource,
     labels: Labels = None,
     repeats: int = typer.Option(10, min=1, help="K-means runs to average over."),
     normalize_codes: str = typer.Option(

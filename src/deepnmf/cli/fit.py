@@ -13,14 +13,14 @@ import typer
 
 from deepnmf.cli import clusters, inputs
 from deepnmf.cli.inputs import Setting
-from deepnmf.cli.options import Data, Device, Dtype, Normalize
+from deepnmf.cli.options import DataSource, Device, Dtype, Normalize
 from deepnmf.cli.screen import UsageFault, check_writable, progress, say, say_json
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Array
     from deepnmf.data import Dataset
 
-Output = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
+ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
 ModelName = Annotated[str, typer.Option(help="See `deepnmf models`.")]
 Layers = Annotated[
     str | None,
@@ -38,15 +38,15 @@ LinkName = Annotated[
     str | None,
     typer.Option(help="The function between layers: {links}. [default: the model's]"),
 ]
-StartName = Annotated[str | None, typer.Option(help="{starts}. [default: the model's]")]
-Fill = Annotated[
+StartName = Annotated[str | None, typer.Option(help="The start: {starts}. [default: the model's]")]
+FillText = Annotated[
     str | None,
     typer.Option(
         help="What replaces the zeros of NNSVD: zero, mean, random, a number. "
         "[default: the model's]"
     ),
 ]
-Scaling = Annotated[
+ScalingName = Annotated[
     str | None,
     typer.Option(
         help="paper: the objective as printed; fixed: penalties keep their effect. [default: paper]"
@@ -57,7 +57,7 @@ ProjectCodes = Annotated[
 ]
 SolverName = Annotated[
     str | None,
-    typer.Option(help="{solvers}. [default: the model's]"),
+    typer.Option(help="The solver: {solvers}. [default: the model's]"),
 ]
 MaxIter = Annotated[int | None, typer.Option(help="Fine-tuning sweeps. [default: the model's]")]
 PretrainIter = Annotated[
@@ -79,23 +79,23 @@ Dask = Annotated[
     str | None,
     typer.Option(help="Work on a Dask cluster: tcp://host:8786, or local:2 for two workers here."),
 ]
-Checkpoint = Annotated[
+CheckpointFile = Annotated[
     str | None,
     typer.Option(help="Save progress to this file; run again, the fit resumes from it."),
 ]
-Options = Annotated[
+ModelOptions = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of this model, as name=value; see `deepnmf models`."),
 ]
-Seed = Annotated[
+ModelSeed = Annotated[
     int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same model.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 def fit(
-    data: Data,
-    output: Output,
+    data: DataSource,
+    output: ModelOutput,
     model: ModelName = "sdnmf/l",
     layers: Layers = None,
     mu: Mu = None,
@@ -103,8 +103,8 @@ def fit(
     link: LinkName = None,
     normalize: Normalize = "none",
     start: StartName = None,
-    fill: Fill = None,
-    scaling: Scaling = None,
+    fill: FillText = None,
+    scaling: ScalingName = None,
     project_codes: ProjectCodes = False,
     solver: SolverName = None,
     max_iter: MaxIter = None,
@@ -114,10 +114,10 @@ def fit(
     device: Device = "auto",
     max_memory: MaxMemory = None,
     dask: Dask = None,
-    checkpoint: Checkpoint = None,
-    options: Options = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    checkpoint: CheckpointFile = None,
+    options: ModelOptions = None,
+    seed: ModelSeed = 0,
+    as_json: SummaryAsJson = False,
 ) -> None:
     """Train a model and write it to a file."""
     from deepnmf.files.models import save

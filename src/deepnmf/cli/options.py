@@ -8,7 +8,7 @@ import typer
 
 from deepnmf.cli.inputs import DTYPES
 
-Data = Annotated[str, typer.Argument(help="A file or folder, or one of {datasets}.")]
+DataSource = Annotated[str, typer.Argument(help="A file or folder, or one of {datasets}.")]
 ModelFile = Annotated[str, typer.Argument(help="A model file that `deepnmf fit` wrote.")]
 Folder = Annotated[str, typer.Option("-o", "--output", help="The folder to write to.")]
 Labels = Annotated[

@@ -7,13 +7,13 @@ from dataclasses import replace
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import Data, Labels, ModelFile
+from deepnmf.cli.options import DataSource, Labels, ModelFile
 from deepnmf.cli.screen import check_writable, say
 
 
 def report(
     model: ModelFile,
-    data: Data,
+    data: DataSource,
     labels: Labels = None,
     output: str = typer.Option(..., "-o", "--output", help="The page to write: report.html."),
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from deepnmf.cli import inputs
 from deepnmf.cli.inputs import Setting
-from deepnmf.cli.options import Data, Device, Dtype, Folder, Labels, Normalize
+from deepnmf.cli.options import DataSource, Device, Dtype, Folder, Labels, Normalize
 from deepnmf.cli.reproduce import run_all, write
 from deepnmf.cli.screen import UsageFault, output_folder, say
 
@@ -24,7 +24,7 @@ LayerChoices = Annotated[
     list[str],
     typer.Option(help="Parts per layer, the lowest layer first; may be given several times."),
 ]
-Options = Annotated[
+SharedOptions = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option, name=value, for the models that have it: mu=1e-3."),
 ]
@@ -34,13 +34,13 @@ Repeats = Annotated[int, typer.Option(min=1, help="K-means runs per fit, where t
 
 
 def study(
-    data: Data,
+    data: DataSource,
     output: Folder,
     labels: Labels = None,
     ignore_labels: IgnoreLabels = False,
     models: ModelNames = "sdnmf/l,dnmf,nenmf",
     layers: LayerChoices = ["64,16"],  # noqa: B006
-    options: Options = None,
+    options: SharedOptions = None,
     normalize: Normalize = "none",
     folds: Folds = 5,
     runs: Runs = 5,

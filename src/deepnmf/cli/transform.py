@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import Data, ModelFile
+from deepnmf.cli.options import DataSource, ModelFile
 from deepnmf.cli.screen import check_writable, say
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ OUTPUTS = (".npy", ".csv", ".tsv", ".parquet")
 
 def transform(
     model: ModelFile,
-    data: Data,
+    data: DataSource,
     output: str = typer.Option(
         ..., "-o", "--output", help=f"The file of codes to write: {', '.join(OUTPUTS)}."
     ),

@@ -18,7 +18,7 @@ from deepnmf.files.models import load, save
 from deepnmf.models.advice import whole
 from deepnmf.report.plots import class_hierarchy
 
-COLUMNS = ("layer", "unit", "parent", "weight", "share")
+FIGURE_COLUMNS = ("layer", "unit", "parent", "weight", "share")
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ def rows(tree: Tree) -> pd.DataFrame:
         for node in nodes:
             above = "class" if parent is None else parent.unit
             values = (node.layer, node.unit, above, node.weight, node.share)
-            lines.append(dict(zip(COLUMNS, values, strict=True)))
+            lines.append(dict(zip(FIGURE_COLUMNS, values, strict=True)))
         parent, nodes = nodes[0], nodes[0].children
-    return pd.DataFrame(lines, columns=list(COLUMNS))
+    return pd.DataFrame(lines, columns=list(FIGURE_COLUMNS))
 
 
 def draw(

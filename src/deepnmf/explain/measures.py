@@ -12,13 +12,13 @@ from deepnmf.arrays import Array, inner, squared_norm
 from deepnmf.models.baselines.hoyer import sparseness
 from deepnmf.samples.checks import is_tensor
 
-BLOCK = 1e7
+ENTRIES = 1e7
 """The most entries that are decoded at a time."""
 
 
 def relative_error(fitted: Any, Z: Array, X: Array) -> float:
     """‖X − X̂‖/‖X‖ for samples X (n, m), dense or sparse, and their codes Z."""
-    total, width = 0.0, max(1, int(BLOCK) // X.shape[1])
+    total, width = 0.0, max(1, int(ENTRIES) // X.shape[1])
     for low in range(0, X.shape[0], width):
         residual = X[low : low + width] - fitted.inverse_transform(Z[low : low + width])
         residual = residual if is_tensor(residual) else np.asarray(residual)

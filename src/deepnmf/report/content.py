@@ -20,20 +20,20 @@ from deepnmf.links import Link
 from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
 from deepnmf.report.records import (
-    Classes,
     Columns,
     Curve,
-    Layer,
     Page,
+    PageClasses,
+    PageLayer,
+    PageSamples,
     Pictures,
-    Samples,
-    Scores,
+    ScoreTable,
 )
 from deepnmf.version import __version__
 
 EDGES, CODES, LEAST = 300_000, 100_000, 24
 """The most weights per layer and codes in the page; of each unit at least LEAST."""
-HELD = 5
+HOLDERS = 5
 """How many parts per layer the page names for a feature."""
 FEATURES = 30
 """How many features the page names for a part."""
@@ -140,7 +140,7 @@ def _facts(
 
 def _scores(
     Z: np.ndarray, y: np.ndarray | None, table: Sequence[Mapping[str, str | float]] | None
-) -> Scores | None:
+) -> ScoreTable | None:
     """The table of scores: the one given, or K-means on the codes; None without labels to score."""
     if table is not None:
         rows = [{name: _rounded(value) for name, value in row.items()} for row in table]
@@ -191,14 +191,14 @@ def _layer(
     decoded: Decoding,
     shape: tuple[int, int] | None,
     kind: str,
-) -> Layer:
+) -> PageLayer:
     """The parts of a layer: their pictures, what they are made of, and which hold each feature."""
     parts = parts_of(weights, link).astype(np.float32)
     peak = np.abs(parts).max(1)
     level = summary.layer - 1
     mass = (np.abs(decoded.codes[level]) * decoded.masses[level]).mean(1)
     prominence = parts / np.where(peak > 0, peak, 1)[:, None]
-    record: Layer = {
+    record: PageLayer = {
         "layer": summary.layer,
         "parts": summary.parts,
         "zeros": summary.zeros,
@@ -211,7 +211,7 @@ def _layer(
         "importance": packing.array(mass / mass.sum() if mass.sum() else mass, "f4"),
         "peak": packing.array(peak, "f4"),
         "features": packing.largest(parts, FEATURES),
-        "holders": packing.largest(np.ascontiguousarray(prominence.T), HELD),
+        "holders": packing.largest(np.ascontiguousarray(prominence.T), HOLDERS),
         "edges": None,
         **_pictures(parts, shape, kind),
     }
@@ -242,7 +242,7 @@ def _classes(
     y: np.ndarray,
     data: Dataset,
     kind: str,
-) -> Classes:
+) -> PageClasses:
     labels = np.unique(y)
     codes = np.stack([H[y == label].mean(0) for label in labels])
     means = np.stack([np.ravel(data.X[np.flatnonzero(y == label)].mean(0)) for label in labels])
@@ -270,7 +270,7 @@ def _samples(
     y: np.ndarray | None,
     data: Dataset,
     kind: str,
-) -> Samples:
+) -> PageSamples:
     """Some of the samples, spread evenly over the classes."""
     most = SAMPLES if not data.image_shape else min(SAMPLES, PIXELS // math.prod(data.image_shape))
     classes = np.zeros(len(H), int) if y is None else np.unique(y, return_inverse=True)[1]

@@ -59,7 +59,7 @@ class Pictures(TypedDict, total=False):
     profiles: Profiles
 
 
-class Scores(TypedDict):
+class ScoreTable(TypedDict):
     """The table of scores."""
 
     head: list[str]
@@ -86,7 +86,7 @@ class Features(TypedDict):
     names: list[str] | None
 
 
-class Layer(Pictures):
+class PageLayer(Pictures):
     """The parts of a layer."""
 
     layer: int
@@ -103,7 +103,7 @@ class Layer(Pictures):
     edges: Columns | None
 
 
-class Classes(Pictures):
+class PageClasses(Pictures):
     """The classes, each by its mean."""
 
     names: list[str]
@@ -113,7 +113,7 @@ class Classes(Pictures):
     features: Largest
 
 
-class Samples(Pictures):
+class PageSamples(Pictures):
     """Some of the samples."""
 
     total: int
@@ -131,11 +131,11 @@ class Page(TypedDict):
     title: str
     facts: list[tuple[str, str]]
     warnings: list[str]
-    scores: Scores | None
+    scores: ScoreTable | None
     convergence: list[Curve]
     linear: bool
     features: Features
-    layers: list[Layer]
-    classes: Classes | None
-    samples: Samples
+    layers: list[PageLayer]
+    classes: PageClasses | None
+    samples: PageSamples
     version: str
