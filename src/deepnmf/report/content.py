@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.arrays import is_sparse
+from deepnmf.arrays import Array, is_sparse
 from deepnmf.core.watch import Record
 from deepnmf.data import Dataset
 from deepnmf.evaluation import cluster_scores
@@ -51,12 +51,15 @@ def content(
     data: Dataset,
     notes: Mapping[str, object],
     scores: Sequence[Mapping[str, str | float]] | None = None,
+    samples: Array | None = None,
 ) -> Page:
     """Everything in the page. `data.X` is as the model sees it; `scores` are rows for the table of
-    scores, instead of the scores of this model alone."""
+    scores, instead of the scores of this model alone. `samples` is what the model encodes, by
+    default `data.X`: a frame, whose names of features the model checks."""
     weights, link = decoder(model)
-    H = codes_of(model, data.X)
-    Z = model.transform(data.X) if getattr(model, "project_codes", False) else H
+    samples = data.X if samples is None else samples
+    H = codes_of(model, samples)
+    Z = model.transform(samples) if getattr(model, "project_codes", False) else H
     error = relative_error(model, Z, data.X)
     layers = summaries_of(weights, link, H.T)
     y = None if data.y is None else np.asarray(data.y)

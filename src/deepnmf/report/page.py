@@ -41,11 +41,13 @@ def write_report(
     there are labels.
     """
     path = Path(path)
+    samples = data.X if isinstance(data, Dataset) else data
     if not isinstance(data, Dataset):
         names = getattr(data, "columns", None)
         names = None if names is None else np.asarray(names, dtype=object)
         data = Dataset(data if names is None else data.to_numpy(), feature_names=names)
-    write_atomically(path, page(content(model, data, notes or {}, scores)).encode("utf-8"))
+    record = content(model, data, notes or {}, scores, samples)
+    write_atomically(path, page(record).encode("utf-8"))
     return path
 
 
