@@ -128,7 +128,7 @@ def test_columns_are_matched_by_name(call, tmp_path, low_rank):
     np.testing.assert_array_equal(*codes)
     code, _, err = call("transform", model, tmp_path / "c.csv", "-o", tmp_path / "z.npy")
     assert code == 1
-    assert "the data lack 'd'" in err
+    assert "the data lack 'd'; the model was fitted to data with 4 named features." in err
 
 
 def test_dead_units_are_reported(call, tmp_path, rng):

@@ -85,9 +85,10 @@ def prepare_for(stored: Stored, dataset: Dataset) -> Array:
             place = {name: position for position, name in enumerate(features)}
             absent = [name for name in names if name not in place]
             if absent:
+                others = f" and {len(absent) - 1} other features" if len(absent) > 1 else ""
                 raise ValueError(
-                    f"the data lack {absent[0]!r} and {len(absent) - 1} more of the features that "
-                    "the model was fitted on."
+                    f"the data lack {absent[0]!r}{others}; the model was fitted to data with "
+                    f"{len(names)} named features. Give data that have all of them."
                 )
             X = X[:, [place[name] for name in names]]
     dtype = str(stored.model.weights_[0].dtype)
