@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from deepnmf.evaluation import (
     naive_precision,
     nmi,
 )
+from deepnmf.evaluation.many import confusions, scores_of
+from deepnmf.evaluation.metrics import METRICS, SCORES
 
 labels = st.integers(2, 40).flatmap(
     lambda n: st.tuples(*(st.lists(st.integers(0, 5), min_size=n, max_size=n) for _ in "ab"))
@@ -24,10 +28,12 @@ labels = st.integers(2, 40).flatmap(
 
 @given(labels)
 def test_error_rate_equals_the_indicator_matrices(pair):
-    y, z = (np.asarray(part) for part in pair)
+    y, z = (np.asarray(labels) for labels in pair)
     together = (y[:, None] == y).astype(float)
-    found = (z[:, None] == z).astype(float)
-    assert error_rate(y, z) == pytest.approx(np.sqrt(np.linalg.norm(together - found)), abs=1e-6)
+    predicted = (z[:, None] == z).astype(float)
+    assert error_rate(y, z) == pytest.approx(
+        np.sqrt(np.linalg.norm(together - predicted)), abs=1e-6
+    )
 
 
 @given(labels)
@@ -46,7 +52,7 @@ def test_nmi_equals_its_formula(pair):
 
 @given(labels)
 def test_scores_do_not_depend_on_names(pair):
-    y, z = (np.asarray(part) for part in pair)
+    y, z = (np.asarray(labels) for labels in pair)
     names = np.array(["f", "c", "a", "e", "b", "d"])
     for score in (nmi, naive_precision, error_rate, accuracy, ami, ari):
         assert score(names[y], names[::-1][z]) == pytest.approx(score(y, z), abs=1e-9)
@@ -85,7 +91,7 @@ def test_cluster_scores(rng):
     assert scores["nmi"] == scores.nmi > 0.8
     assert set(scores) >= {"nmi", "nmi_std", "naive_precision", "error_rate", "ami", "ari"}
     assert scores == cluster_scores(Z, y, repeats=5)
-    # Length hides the class, direction shows it.
+    # The length of a code hides the class, its direction shows it.
     stretched = Z * rng.uniform(0.01, 10, (100, 1))
     assert cluster_scores(stretched, y, normalize="l2").nmi > cluster_scores(stretched, y).nmi
 
@@ -100,3 +106,20 @@ def test_cluster_scores_refuses_what_it_cannot_do(rng):
         cluster_scores(Z, y, n_clusters=11)
     with pytest.raises(ValueError, match="repeats"):
         cluster_scores(Z, y, repeats=0)
+
+
+def test_every_score_has_one_name_and_one_label():
+    y = np.arange(12).reshape(1, 12) % 3
+    assert list(SCORES) == list(METRICS) == list(scores_of(confusions(y, y, 3, 3)))
+    assert len(set(SCORES.values())) == len(SCORES)
+    assert set(SCORES) < set(cluster_scores(np.eye(12), y[0], repeats=1))
+
+
+def test_scores_need_neither_experiments_nor_reports():
+    code = (
+        "import sys; import deepnmf.evaluation.metrics;"
+        "rooms = {name.split('.')[1] for name in sys.modules if name.startswith('deepnmf.')};"
+        "sys.exit(', '.join(rooms & {'experiments', 'report', 'cli'}) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

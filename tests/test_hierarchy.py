@@ -12,9 +12,9 @@ from sklearn.exceptions import NotFittedError
 from deepnmf import dnmf, sdnmf_l
 from deepnmf.explain.decoding import Decoding, codes_of, decoder, parts
 from deepnmf.explain.hierarchy import distinctions, explain, summaries
+from deepnmf.links import LINKS
 from deepnmf.models.baselines import DeepSemiNMF, MultilayerNMF, NsNMF
 
-LINKS = ["identity", "root", "tanh", "sigmoid", "softplus"]
 FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0}
 
 
@@ -95,7 +95,7 @@ def test_shares_add_up_to_one_at_every_layer(models, X, link):
         nodes = [child for node in nodes for child in node.children]
 
 
-def test_what_is_left_out_is_said(models, X):
+def test_the_share_of_what_is_left_out_is_given(models, X):
     tree = explain(models["identity"], X, sample=0, top=2, features=3)
     assert len(tree.children) == 2
     assert sum(node.share for node in tree.children) + tree.left_out == pytest.approx(1)
@@ -111,8 +111,8 @@ def test_what_is_left_out_is_said(models, X):
 def test_the_largest_weights_first_as_the_paper_ranks_them(models):
     tree = explain(models["identity"], unit=1, order="weight", top=3)
     W = models["identity"].weights_[2]
-    found = [node.unit for node in tree.children[0].children]
-    assert found == np.argsort(-W[:, 1], kind="stable")[: len(found)].tolist()
+    units = [node.unit for node in tree.children[0].children]
+    assert units == np.argsort(-W[:, 1], kind="stable")[: len(units)].tolist()
 
 
 def test_projected_codes_are_explained_by_what_decoding_starts_from(X):
@@ -124,7 +124,7 @@ def test_projected_codes_are_explained_by_what_decoding_starts_from(X):
     np.testing.assert_allclose(tree.code, model.transform(X[3:4])[0] ** 2, atol=1e-10)
 
 
-def test_a_class_is_its_mean_code_and_what_tells_it_from_the_others(digits):
+def test_a_class_is_its_mean_code_and_what_sets_it_apart(digits):
     from sklearn.datasets import load_digits
 
     y = load_digits().target
@@ -136,15 +136,15 @@ def test_a_class_is_its_mean_code_and_what_tells_it_from_the_others(digits):
     assert len(tree.distinct) == 10
     assert first.inside == pytest.approx(H[y == 3, first.unit].mean())
     assert first.outside == pytest.approx(H[y != 3, first.unit].mean())
-    assert first.difference == max(one.difference for one in tree.distinct) > 0.5
+    assert first.difference == max(unit.difference for unit in tree.distinct) > 0.5
     assert tree.decoded.shape == (64,)
 
 
 def test_codes_that_do_not_vary_within_classes():
     y = np.array([0, 0, 1, 1])
     H = np.array([[0.0, 2, 1], [0, 2, 1], [0, 1, 3], [0, 1, 3]])
-    found = {one.unit: one.difference for one in distinctions(H, y, 0)}
-    assert found == {0: 0.0, 1: np.inf, 2: -np.inf}
+    differences = {unit.unit: unit.difference for unit in distinctions(H, y, 0)}
+    assert differences == {0: 0.0, 1: np.inf, 2: -np.inf}
     assert distinctions(H, np.zeros(4), 0) == ()
 
 
@@ -177,7 +177,7 @@ def test_tensors_and_frames(X):
     frame = pd.DataFrame(X, columns=[f"gene {index}" for index in range(24)])
     model = dnmf((6, 4), **FEW).fit(frame)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # of names that are missing
+        warnings.simplefilter("error")  # fail on warnings about missing names
         tree = explain(model, frame, sample=2)
     assert tree.children[0].children[0].children[0].name.startswith("gene ")
 
@@ -214,12 +214,12 @@ def test_slopes_take_a_link_apart_exactly(models):
     assert decoding.offset.min() > 0
 
 
-def test_summaries_find_planted_faults(X):
+def test_summaries_find_planted_defects(X):
     model = dnmf((9, 5), **FEW).fit(X)
     W_1, W_2 = model.weights_
     W_1[:, 4] = 2 * W_1[:, 1]  # near-equal
     W_1[:, 6] = 0  # no weights
-    W_2[7] = 0  # used by nothing above
+    W_2[7] = 0  # not used by the layer above
     first, second = summaries(model, X)
     assert {6, 7} <= set(first.dead)
     assert first.redundant[0][:2] == (1, 4)

@@ -10,7 +10,7 @@ import pytest
 from deepnmf.core.watch import Watch
 
 
-def test_ctrl_c_ends_a_study_and_what_is_half_done_does_not_count(call, data, tmp_path):
+def test_ctrl_c_ends_a_study_and_the_fit_it_interrupted_has_no_rows(call, data, tmp_path):
     """A real Ctrl-C in the middle of the third fit."""
     seen = []
 
@@ -28,18 +28,18 @@ def test_ctrl_c_ends_a_study_and_what_is_half_done_does_not_count(call, data, tm
         code, _, err = call(*arguments, *few)
     assert code == 130
     path = tmp_path / "study.csv"
-    assert err == f"error: interrupted; 2 fits are in {path}: start it again to go on.\n"
+    assert err == f"error: interrupted; 2 fits are in {path}: run it again to resume.\n"
     assert len(pd.read_csv(path)) == 2
     assert call(*arguments, *few)[0] == 0
     again = pd.read_csv(path)
     assert len(again) == 4
-    anew = tmp_path / "anew"
-    assert call("study", data, "-o", anew, *options, *few)[0] == 0
-    whole = pd.read_csv(anew / "study.csv")
-    assert sorted(again["relative_error"]) == sorted(whole["relative_error"])
+    other = tmp_path / "other"
+    assert call("study", data, "-o", other, *options, *few)[0] == 0
+    uninterrupted = pd.read_csv(other / "study.csv")
+    assert sorted(again["relative_error"]) == sorted(uninterrupted["relative_error"])
 
 
-def test_an_import_that_ctrl_c_broke_off_is_no_fault(call, monkeypatch):
+def test_an_import_that_ctrl_c_interrupted_is_not_reported_as_a_bug(call, monkeypatch):
     def broken(path):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

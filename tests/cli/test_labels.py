@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import FEW
 
 
-def test_evaluate_with_labels_of_ones_own(call, data, model, tmp_path):
+def test_evaluate_with_labels_from_a_file(call, data, model, tmp_path):
     labels = tmp_path / "labels.txt"
     labels.write_text("\n".join(["a", "b"] * 20))
     code, out, _ = call("evaluate", model, data, "--labels", labels)
@@ -33,14 +33,14 @@ def test_labels_are_matched_by_the_names_of_the_samples(call, tmp_path, low_rank
     table, labels, model = tmp_path / "x.csv", tmp_path / "y.csv", tmp_path / "m.safetensors"
     pd.DataFrame(low_rank.T, index=names).to_csv(table)
     assert call("fit", table, "-o", model, "--layers", "8,5", *FEW)[0] == 0
-    found = []
+    scores = []
     for order in (range(40), range(39, -1, -1)):
         rows = [f"{names[place]},{kinds[place]}" for place in order]
         labels.write_text("\n".join(["sample,label", *rows]))
         code, out, _ = call("evaluate", model, table, "--labels", labels, "--json")
         assert code == 0
-        found.append(json.loads(out))
-    assert found[0] == found[1]
+        scores.append(json.loads(out))
+    assert scores[0] == scores[1]
     labels.write_text(labels.read_text().replace("s7,", "other,"))
     code, _, err = call("evaluate", model, table, "--labels", labels)
     assert code == 1
@@ -68,9 +68,9 @@ def test_labels_from_a_column_of_the_data(call, low_rank, model, tmp_path):
         assert json.loads(out)["n_clusters"] == clusters
     code, _, err = call("evaluate", model, cells, "--labels", "gaps")
     assert code == 1
-    assert "gaps: no label for 1 of 40 samples, first sample 6." in err
+    assert "gaps: no label for 1 of 40 samples, the first is sample 6." in err
     _, _, err = call("evaluate", model, cells)
     assert "give them with --labels FILE or a column, one of batch, gaps, type." in err
     code, _, err = call("evaluate", model, cells, "--labels", "cell_type")
     assert code == 1
-    assert "nor such a column of the data. Columns: batch, gaps, type." in err
+    assert "the data have no such column. They have batch, gaps, type." in err

@@ -1,4 +1,4 @@
-"""Data larger than memory or machine, and fits that are interrupted, on the command line."""
+"""Data larger than memory or one machine, and interrupted fits, on the command line."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def folder(tmp_path):
         pytest.param(("--dask", "local:2"), "x.h5", marks=pytest.mark.long),
     ],
 )
-def test_piece_by_piece_is_one_piece(call, folder, file, where):
+def test_blocks_give_the_fit_of_data_in_memory(call, folder, file, where):
     if where[0] == "--dask":
         pytest.importorskip("distributed")
     settings = ("-o", folder / "m.safetensors", "--normalize", "l2", *FEW)
     code, out, _ = call("fit", folder / "x.npy", *settings)
-    whole = json.loads(out)
+    in_memory = json.loads(out)
     code, out, err = call("fit", folder / file, *settings, *where)
     assert (code, err) == (0, "")
-    found = json.loads(out)
-    assert found["relative_error"] == pytest.approx(whole["relative_error"], rel=1e-5)
-    assert (found["samples"], found["features"]) == (300, 20)
+    in_blocks = json.loads(out)
+    assert in_blocks["relative_error"] == pytest.approx(in_memory["relative_error"], rel=1e-5)
+    assert (in_blocks["samples"], in_blocks["features"]) == (300, 20)
 
 
-def test_the_files_are_read_whole_where_nothing_is_said(call, folder):
+def test_files_are_read_into_memory_by_default(call, folder):
     ends = []
     for file in ("x.npy", "x.h5", "x.zarr"):
         code, out, _ = call("fit", folder / file, "-o", folder / "m.safetensors", *FEW)
@@ -57,7 +57,7 @@ def test_the_files_are_read_whole_where_nothing_is_said(call, folder):
     assert ends == [ends[0]] * 3
 
 
-def test_what_is_wrong_is_said_in_one_line(call, folder):
+def test_errors_are_one_line(call, folder):
     zarr = pytest.importorskip("zarr")
     holes = zarr.open(
         str(folder / "holes.zarr"), mode="w", shape=(300, 20), chunks=(50, 20), dtype="f8"
@@ -77,20 +77,20 @@ def test_what_is_wrong_is_said_in_one_line(call, folder):
         (2, ("x.npy", "--max-memory", "lots"), 'write "600MB"'),
         (2, ("x.npy", "--dask", "nowhere"), "give the address of a scheduler"),
         (2, ("x.npy", "--dask", "local:0"), "write local:N"),
-        (2, ("x.npy", "--dask", "local:2", "--model", "semi-nmf"), "in one piece"),
+        (2, ("x.npy", "--dask", "local:2", "--model", "semi-nmf"), "all its data in memory"),
         (2, ("x.npy", "--checkpoint", "x", "--model", "semi-nmf"), "no such option"),
         (1, ("x.npy", "--checkpoint", folder / "no" / "x"), "does not exist"),
         (1, ("x.npy", "--checkpoint", folder / "x.npy"), "no checkpoint of deepnmf"),
     ):
         file, *rest = arguments
-        found, out, err = call("fit", folder / file, "-o", folder / "m.safetensors", *rest)
-        assert (found, out) == (code, ""), arguments
+        returned, out, err = call("fit", folder / file, "-o", folder / "m.safetensors", *rest)
+        assert (returned, out) == (code, ""), arguments
         assert err.startswith("error: ")
         assert err.count("\n") == 1
         assert words in err
 
 
-def test_a_scheduler_that_is_not_there(call, folder, monkeypatch):
+def test_a_scheduler_that_does_not_answer(call, folder, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("deepnmf.cli.clusters.SECONDS", 1)
     code, out, err = call(
@@ -101,7 +101,7 @@ def test_a_scheduler_that_is_not_there(call, folder, monkeypatch):
     assert "no scheduler answers there" in err
 
 
-def test_ctrl_c_writes_what_there_is_and_a_checkpoint_goes_on(call, folder):
+def test_ctrl_c_writes_the_model_so_far_and_a_checkpoint_resumes(call, folder):
     """A real Ctrl-C in the middle of a fit that would take minutes."""
     model, kept = folder / "m.safetensors", folder / "fit.ckpt"
     endless = ("--max-iter", "1000000", "--tol", "0", "--pretrain-iter", "2", "--layers", "8,4")

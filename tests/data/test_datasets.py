@@ -16,7 +16,7 @@ def test_digits():
 
 
 def is_upright(faces: np.ndarray) -> bool:
-    """A face is nearer to its mirror image than to itself upside down or on its side."""
+    """A face is closer to its mirror image than to itself upside down or turned on its side."""
     mean = faces.mean(axis=0)
     size = min(mean.shape)
     square = mean[:size, :size]
@@ -52,7 +52,7 @@ def test_reuters(data_file):
 def test_a_file_with_other_content_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(datasets.FOLDER, str(tmp_path))
     (tmp_path / datasets.PIE.file).write_text("something else")
-    with pytest.raises(DataError, match="is not the file expected"):
+    with pytest.raises(DataError, match="is not the expected file"):
         load_pie()
 
 

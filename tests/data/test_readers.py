@@ -30,12 +30,12 @@ def write_h5ad(path, X=SPARSE):
 
 
 def write_columns(obs):
-    """Two cells' worth of every kind of column that anndata writes."""
+    """Every kind of column that anndata writes, for two cells."""
     obs["donor"] = np.asarray(["d1", "d2"], dtype="S")
     obs["depth"] = [10, 20]
     obs["type/categories"] = np.asarray(["B", "T"], dtype="S")
     obs["type/codes"] = np.asarray([1, -1], dtype="i1")
-    # Kinds that are not known, or damaged: left out.
+    # Unknown kinds and damaged columns are left out.
     obs["doublet/values"], obs["doublet/mask"] = [True, False], [False, True]
     obs["far/categories"], obs["far/codes"] = np.asarray(["B"], dtype="S"), [0, 7]
     obs["nested/categories/values"], obs["nested/codes"] = np.asarray(["B"], dtype="S"), [0, 0]
@@ -80,12 +80,12 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_files_people_have(name, tmp_path):
+def test_every_kind_of_file(name, tmp_path):
     path = tmp_path / name
     WRITERS[name](path)
     data = read(path)
-    found = data.X.toarray() if scipy.sparse.issparse(data.X) else data.X
-    np.testing.assert_array_equal(found, X)
+    dense = data.X.toarray() if scipy.sparse.issparse(data.X) else data.X
+    np.testing.assert_array_equal(dense, X)
     if "sparse" in name or name.endswith((".mtx", ".mat", ".h5ad")):
         assert scipy.sparse.issparse(data.X)
 
@@ -108,7 +108,7 @@ def test_files_people_have(name, tmp_path):
         ("cells.h5ad", ["g1", "g2", "g3"], ["c1", "c2"]),
     ],
 )
-def test_names_are_found(name, features, samples, tmp_path):
+def test_names_are_recognised(name, features, samples, tmp_path):
     WRITERS[name](tmp_path / name)
     data = read(tmp_path / name)
     assert (data.feature_names is None) == (features is None)
@@ -118,7 +118,7 @@ def test_names_are_found(name, features, samples, tmp_path):
 
 
 def test_columns_that_are_counted_are_a_header(tmp_path):
-    """As pandas writes a table without names."""
+    """pandas writes such a header for a table without names."""
     path = tmp_path / "counted.csv"
     path.write_text("0,1,2,3,4\n5,6,7,8,9\n1,2,3,4,5\n")
     assert read(path).X.tolist() == [[5, 6, 7, 8, 9], [1, 2, 3, 4, 5]]
@@ -133,7 +133,7 @@ def test_rows_longer_than_the_header_are_refused(tmp_path):
         read(path)
 
 
-def test_what_a_file_of_cells_knows_about_them(tmp_path):
+def test_the_columns_of_a_file_of_cells(tmp_path):
     write_h5ad(tmp_path / "cells.h5ad")
     columns = read(tmp_path / "cells.h5ad").columns
     assert {name: values.tolist() for name, values in columns.items()} == {
@@ -194,7 +194,7 @@ def test_a_folder_of_images(tmp_path):
         ("broken.mtx", "junk", "could not be read as .mtx"),
         ("broken.h5ad", "junk", "could not be read as .h5ad"),
         ("broken.parquet", "junk", "could not be read as .parquet"),
-        ("notes.docx", "junk", "unknown kind of file. Known: .npy"),
+        ("notes.docx", "junk", "unknown kind of file. Known are .npy"),
     ],
 )
 def test_bad_files_say_what_is_wrong(name, content, message, tmp_path):

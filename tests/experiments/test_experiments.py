@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ from deepnmf.cli.main import main
 from deepnmf.data import load_digits
 from deepnmf.data.dataset import DataError
 from deepnmf.data.datasets import DATASETS
-from deepnmf.experiments import figures, tables
-from deepnmf.experiments.design import NAMES, from_table, load
+from deepnmf.experiments import EXPERIMENTS, STUDIES, figures, tables
+from deepnmf.experiments.design import from_table, load
 from deepnmf.experiments.rate import METHODS, gaps, orders, plot
 from deepnmf.experiments.rows import COLUMNS, MEASURES, read
 from deepnmf.experiments.runner import run, splits
@@ -48,7 +49,7 @@ def available(name):
         pytest.skip(str(missing))
 
 
-@pytest.mark.parametrize("name", long(NAMES, "fig1", "fig2", "fig5", "fig6"))
+@pytest.mark.parametrize("name", long(STUDIES, "fig1", "fig2", "fig5", "fig6"))
 def test_the_small_version_runs(name, tmp_path):
     experiment = load(name)
     dataset = available(experiment.data)
@@ -65,13 +66,19 @@ def test_the_small_version_runs(name, tmp_path):
     first = text.split("\n| --- ")[1].split("\n\n")[0].splitlines()[1:]
     boxes = set(counts.reset_index(level="fit", drop=True).index)
     assert {line.split(" | ")[0][2:] for line in first} == {
-        ", ".join(part for part in box if part) for box in boxes
+        ", ".join(text for text in box if text) for box in boxes
     }
     assert len(first) == len(boxes)
     for metric in experiment.boxes:
         figures.boxes(experiment, rows, metric).savefig(tmp_path / f"{metric}.png")
     for metric in experiment.lines:
         figures.lines(experiment, rows, metric).savefig(tmp_path / f"{metric}.png")
+
+
+def test_every_settings_file_has_a_name():
+    folder = files("deepnmf.experiments") / "settings"
+    names = {Path(file.name).stem for file in folder.iterdir()}
+    assert names == {*EXPERIMENTS, "common"} - {"rate"}
 
 
 def test_the_table_has_the_papers_rows_at_the_papers_size():
@@ -88,9 +95,9 @@ def test_the_table_has_the_papers_rows_at_the_papers_size():
 
 def test_folds_are_stratified_and_do_not_overlap(experiment):
     data = load_digits()
-    found = list(splits(experiment, data.X, data.y))
-    assert len(found) == 2
-    for train, test in found:
+    folds = list(splits(experiment, data.X, data.y))
+    assert len(folds) == 2
+    for train, test in folds:
         assert not set(train) & set(test)
         assert np.ptp(np.bincount(data.y[test])) <= 4
 
@@ -98,7 +105,7 @@ def test_folds_are_stratified_and_do_not_overlap(experiment):
 def test_rows_are_those_of_the_protocol(experiment, tmp_path):
     rows = read(run(experiment, tmp_path / "rows.csv"))
     assert list(rows.columns) == [*COLUMNS, *MEASURES]
-    # A start without chance is fitted once a fold, and clustered as often as two fits.
+    # A start without randomness is fitted once per fold, and clustered as often as two fits.
     counts = rows.groupby(["name", "fold", "seed"]).size()
     assert counts["Square_1"].tolist() == [6, 6]
     assert counts["NeNMF"].tolist() == [3, 3, 3, 3]
@@ -111,7 +118,7 @@ def test_rows_are_those_of_the_protocol(experiment, tmp_path):
 
 
 def test_figures_are_in_the_order_of_the_experiment(experiment, tmp_path):
-    """Whatever the order of the rows, which is that of when they were fitted."""
+    """The rows come in the order in which they were fitted, which may be another one."""
     rows = read(run(experiment, tmp_path / "rows.csv"))
     backwards = figures.boxes(experiment, rows[::-1], "nmi")
     titles = [axes.get_title() for axes in backwards.axes if axes.get_visible()]
@@ -120,7 +127,7 @@ def test_figures_are_in_the_order_of_the_experiment(experiment, tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 3, 5])
-def test_a_study_that_was_killed_goes_on(after, experiment, tmp_path):
+def test_a_study_that_was_killed_resumes(after, experiment, tmp_path):
     def stop(_fit, done, _total):
         if done == after:
             raise KeyboardInterrupt
@@ -145,8 +152,8 @@ def test_a_study_that_was_killed_goes_on(after, experiment, tmp_path):
 def test_the_command(tmp_path, capsys):
     available("pie")
     assert main(["reproduce", "fig7", "-o", str(tmp_path / "a")]) == 0
-    made = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert {"fig7.csv", "fig7.md", "fig7.tex", "fig7-nmi.png", "fig7-nmi.svg"} <= set(made)
+    written = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert {"fig7.csv", "fig7.md", "fig7.tex", "fig7-nmi.png", "fig7-nmi.svg"} <= set(written)
     rows = tmp_path / "a" / "fig7.csv"
     assert main(["reproduce", "fig7", "-o", str(tmp_path / "b"), "--from-rows", str(rows)]) == 0
     for name in ("fig7.md", "fig7.tex"):
@@ -158,7 +165,7 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     assert main(["reproduce", "fig7", "-o", str(tmp_path), "--from-rows",
                  str(tmp_path / "other.csv")]) == 1  # fmt: skip
-    assert "is no file of rows" in capsys.readouterr().err
+    assert "is not a file of rows" in capsys.readouterr().err
 
 
 def test_a_study_of_labelled_data(tmp_path, capsys):
@@ -169,14 +176,14 @@ def test_a_study_of_labelled_data(tmp_path, capsys):
     rows = read(tmp_path / "a" / "study.csv")
     assert set(rows["group"]) == {"[12, 6]", "[6]"}
     assert rows.groupby("fit").size().tolist() == [8, 8, 8]
-    assert set(rows.loc[rows["name"] == "ns-nmf", "seed"]) == {0}  # it starts without chance
+    assert set(rows.loc[rows["name"] == "ns-nmf", "seed"]) == {0}  # its start is not random
     assert "mu=0.01" in rows["fit"][0]
     assert rows["nmi"].between(0, 1).all()
     assert "| SDNMF/L, [12, 6] |" in capsys.readouterr().out
-    # Half of it lost, it goes on and ends the same.
+    # With half of the rows lost, it resumes and ends with the same rows.
     path = tmp_path / "a" / "study.csv"
-    whole = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(whole[: len(whole) // 2]))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: len(lines) // 2]))
     assert main([*arguments, "-o", str(tmp_path / "a")]) == 0
     again = read(path)
     pd.testing.assert_frame_equal(again.drop(columns="seconds"), rows.drop(columns="seconds"))
@@ -211,8 +218,7 @@ def test_a_study_without_labels(tmp_path, rng):
 )
 def test_a_study_says_what_is_wrong(arguments, words, tmp_path, capsys):
     assert main(["study", "digits", *arguments, "-o", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert words in said
+    assert words in capsys.readouterr().err
 
 
 def test_stability_is_one_for_the_same_parts_in_any_order(rng):
@@ -227,11 +233,11 @@ def test_stability_is_one_for_the_same_parts_in_any_order(rng):
 def test_an_accelerated_subproblem_falls_like_the_square(tmp_path, digits):
     """The paper's claim: at least 1/k², and below the bound at every k; plain steps are slower."""
     frame = gaps(digits[:300], 10, 200)
-    by = {name: part["gap"].to_numpy() for name, part in frame.groupby("method")}
+    by = {name: rows["gap"].to_numpy() for name, rows in frame.groupby("method")}
     assert (by["accelerated"][1:] < by[METHODS[2]][1:]).all()
-    found = orders(frame)
-    assert found["accelerated"] > 2
-    assert found["accelerated"] > found["projected gradient"]
+    power = orders(frame)
+    assert power["accelerated"] > 2
+    assert power["accelerated"] > power["projected gradient"]
     plot(frame, "digits").savefig(tmp_path / "rate.png")
 
 

@@ -16,9 +16,9 @@ from deepnmf import DeepNMF
 
 def record_of(text: str) -> dict[str, Any]:
     """The JSON in a page."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
-    assert found is not None
-    return json.loads(found.group(1))
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert match is not None
+    return json.loads(match.group(1))
 
 
 def numbers(packed: dict[str, str]) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from base64 import b64decode
 from dataclasses import replace
 
@@ -48,9 +49,9 @@ def record(model, data, tmp_path_factory):
 def test_the_weights_on_the_edges_are_the_models(model, record):
     for layer in (2, 3):
         W = model.weights_[layer - 1]
-        found = columns(record["layers"][layer - 1]["edges"])
-        assert len(found) == W.shape[1]
-        for unit, (index, weight, _) in enumerate(found):
+        edges = columns(record["layers"][layer - 1]["edges"])
+        assert len(edges) == W.shape[1]
+        for unit, (index, weight, _) in enumerate(edges):
             assert set(index) == set(np.flatnonzero(W[:, unit].astype(np.float32)))
             np.testing.assert_array_equal(weight, W[index, unit].astype(np.float32))
 
@@ -61,8 +62,8 @@ def test_the_shares_on_the_edges_are_those_of_the_tree(model, data, record):
         wanted = {node.unit: node.share for node in tree.children[0].children}
         np.testing.assert_allclose(share / 65535, [wanted[i] for i in index], atol=1e-5)
         assert (np.diff(share.astype(int)) <= 0).all()
-    mine = data.y == 4
-    tree = explain(model, data.X[mine], label=4, labels=data.y[mine], top=None)
+    fours = data.y == 4
+    tree = explain(model, data.X[fours], label=4, labels=data.y[fours], top=None)
     index, weight, share = columns(record["classes"]["codes"])[4]
     np.testing.assert_allclose(weight, tree.code[index], rtol=1e-6)
     wanted = {node.unit: node.share for node in tree.children}
@@ -95,10 +96,11 @@ def test_samples_of_every_class_with_their_codes(Z, data, record):
     np.testing.assert_allclose(weight, Z[rows[7], index], rtol=1e-5, atol=1e-6)
     assert record["classes"]["names"] == [str(label) for label in range(10)]
     for label in range(10):
-        wanted = [one for one in distinctions(Z.astype(float), data.y, label) if one.difference > 0]
-        found = record["classes"]["distinct"][label]
-        assert [one[0] for one in found] == [one.unit for one in wanted]
-        assert [one[3] for one in found] == pytest.approx([one.difference for one in wanted])
+        units = distinctions(Z.astype(float), data.y, label)
+        expected = [(unit.unit, unit.difference) for unit in units if unit.difference > 0]
+        shown = [(unit, gap) for unit, _, _, gap in record["classes"]["distinct"][label]]
+        assert [unit for unit, _ in shown] == [unit for unit, _ in expected]
+        assert [gap for _, gap in shown] == pytest.approx([gap for _, gap in expected])
 
 
 def test_pictures_are_the_parts(model, record):
@@ -109,17 +111,17 @@ def test_pictures_are_the_parts(model, record):
     P = parts(model, 1)
     for unit, part in enumerate(P):
         row, column = divmod(unit, sprite["across"])
-        found = sheet[8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
+        picture = sheet[8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
         peak = part.max() or 1
-        np.testing.assert_allclose(found / 255, part.reshape(8, 8) / peak, atol=1 / 500)
+        np.testing.assert_allclose(picture / 255, part.reshape(8, 8) / peak, atol=1 / 500)
 
 
 def test_summaries_and_warnings(model, data, record):
-    for shown, found in zip(record["layers"], summaries(model, data.X), strict=True):
-        assert shown["dead"] == list(found.dead)
-        assert shown["zeros"] == pytest.approx(found.zeros)
-        said = [text for text in record["warnings"] if f"Layer {found.layer}:" in text]
-        assert len(said) == bool(found.dead) + bool(found.redundant)
+    for shown, summary in zip(record["layers"], summaries(model, data.X), strict=True):
+        assert shown["dead"] == list(summary.dead)
+        assert shown["zeros"] == pytest.approx(summary.zeros)
+        warned = [text for text in record["warnings"] if f"Layer {summary.layer}:" in text]
+        assert len(warned) == bool(summary.dead) + bool(summary.redundant)
     stopped = model.status_.startswith("stopped")
     assert any(text.startswith("Not converged") for text in record["warnings"]) == stopped
     assert stopped or model.link == "softplus"
@@ -141,7 +143,7 @@ def test_many_features_and_many_units_stay_small(tmp_path):
     assert len(index) == (W[:, 3] != 0).sum() - numbers(record["layers"][1]["edges"]["more"])[3]
 
 
-def test_what_does_not_fit_is_counted(monkeypatch):
+def test_weights_that_are_left_out_are_counted(monkeypatch):
     from deepnmf.report import content as module
 
     monkeypatch.setattr(module, "EDGES", 0)
@@ -172,10 +174,10 @@ def test_scores_are_those_of_the_codes_that_transform_gives(data):
 
     few = replace(data, X=data.X[:300], y=data.y[:300])
     model = sdnmf_l((12, 8), link="root", project_codes=True, **FEW).fit(few.X)
-    found = content(model, few, {})["scores"]
+    shown = content(model, few, {})["scores"]
     wanted = cluster_scores(model.transform(few.X), few.y)
-    assert found["head"][1:3] == ["NMI", "NP"]
-    assert found["rows"][0][1] == f"{wanted['nmi']:.3f}"
+    assert shown["head"][1:3] == ["NMI", "NP"]
+    assert shown["rows"][0][1] == f"{wanted['nmi']:.3f}"
 
 
 def test_more_classes_than_a_page_can_show(monkeypatch):
@@ -251,8 +253,8 @@ def test_wrong_use_of_the_command(call, low_rank, tmp_path):
         ((model, narrow, "-o", page), 1, "expecting 30 features"),
         ((model, data, "--labels", labels, "-o", page), 1, "holds 2 labels for 40"),
     ]:
-        found, _, err = call("report", *arguments)
-        assert (found, err.count("\n")) == (code, 1), err
+        returned, _, err = call("report", *arguments)
+        assert (returned, err.count("\n")) == (code, 1), err
         assert words in err
     assert not page.exists()
 
@@ -263,7 +265,9 @@ def test_samples_alone_and_frames_are_taken(tmp_path):
     X = np.random.default_rng(0).random((30, 4))
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     model = DeepNMF((3, 2), max_iter=3, pretrain_iter=3, random_state=0).fit(frame)
-    text = write_report(model, frame, tmp_path / "frame.html").read_text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the model gets the names of its features
+        text = write_report(model, frame, tmp_path / "frame.html").read_text()
     assert '"a","b","c","d"' in text
     model = DeepNMF((3, 2), max_iter=3, pretrain_iter=3, random_state=0).fit(X)
     assert write_report(model, X, tmp_path / "array.html").stat().st_size > 10_000

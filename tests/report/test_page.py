@@ -44,20 +44,20 @@ def digits_page(digits_model, tmp_path_factory):
 
 
 class Reader:
-    """Somebody who reads a page, and hears of every fault."""
+    """A reader of a page, who notes every error and every request."""
 
     def __init__(self, browser, path, **options):
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
-        self.faults: list[str] = []
-        self.page.on("console", lambda message: self.faults.append(message.text))
-        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
-        self.page.on("request", self.asked)
+        self.errors: list[str] = []
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", self.requested)
         self.address = path.as_uri()
 
-    def asked(self, request):
+    def requested(self, request):
         if not request.url.startswith((self.address, "data:")):
-            self.faults.append(f"asked for {request.url}")
+            self.errors.append(f"requested {request.url}")
 
     def go(self, place=""):
         self.page.goto("about:blank")
@@ -93,9 +93,9 @@ def reader(browser):
         return readers[-1]
 
     yield read
-    for one in readers:
-        assert one.faults == []
-        one.context.close()
+    for page_reader in readers:
+        assert page_reader.errors == []
+        page_reader.context.close()
 
 
 def test_from_a_class_down_to_layer_1_and_back(reader, digits_page, digits_model):
@@ -161,7 +161,7 @@ def test_by_keyboard_alone(reader, digits_page):
         if read.focused() == "Explore classes and samples":
             break
     outline = "getComputedStyle(document.activeElement).outlineStyle"
-    assert read.page.evaluate(outline) == "solid"  # one sees where one is
+    assert read.page.evaluate(outline) == "solid"  # the focus is visible
     keys.press("Enter")
     read.wait("Explore")
     assert read.focused() == "Explore"
@@ -187,7 +187,8 @@ def test_by_keyboard_alone(reader, digits_page):
     read.wait(f"Part {third} of layer 2")
     read.page.go_back()
     read.wait(f"Part {second} of layer 3")
-    assert read.page.evaluate("document.activeElement.dataset.unit") == third  # where one was
+    # The focus is back on the card that was left.
+    assert read.page.evaluate("document.activeElement.dataset.unit") == third
 
 
 def test_a_link_shows_the_same_again(reader, digits_page):
@@ -216,7 +217,7 @@ def test_a_wrong_link_says_so(reader, digits_page, place):
     read.wait("sdnmf/l on digits")
 
 
-def test_names_are_said_to_a_screen_reader(reader, digits_page):
+def test_a_screen_reader_finds_names(reader, digits_page):
     read = reader(digits_page)
     read.go("#/class/2")
     tree = read.page.locator("main").aria_snapshot()
@@ -224,11 +225,11 @@ def test_names_are_said_to_a_screen_reader(reader, digits_page):
     assert 'region "Parts of layer 3 in Class 2"' in tree
     assert "weight " in tree
     for tag in ("a", "button", "input", "select", "canvas"):
-        for one in read.page.locator(f"{tag}:visible").all()[:40]:
-            name = one.evaluate(
+        for element in read.page.locator(f"{tag}:visible").all()[:40]:
+            name = element.evaluate(
                 "e => e.ariaLabel || e.innerText || (e.labels && e.labels[0].textContent) || ''"
             )
-            assert name.strip(), one.evaluate("e => e.outerHTML")
+            assert name.strip(), element.evaluate("e => e.outerHTML")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -53,17 +53,18 @@ def test_codes_of_other_classes_are_elsewhere_on_the_map(tmp_path):
     spread = np.linalg.norm(plane.reshape(3, 20, 2) - centres[:, None], axis=-1).max()
     apart = np.linalg.norm(centres[[0, 0, 1]] - centres[[1, 2, 2]], axis=-1).min()
     assert apart > 5 * spread
-    np.testing.assert_allclose(plots.codes_plane(3 * Z), plane)  # the norm of a code plays no part
+    # The norm of a code does not matter.
+    np.testing.assert_allclose(plots.codes_plane(3 * Z), plane)
     assert plots.codes_plane(np.ones((4, 1))).shape == (4, 2)
     plots.codes_map(Z, np.repeat(["a", "b", "c"], 20)).savefig(tmp_path / "map.png")
     plots.codes_map(Z).savefig(tmp_path / "map.png")
 
 
 def test_sparsity_per_layer(model, data, tmp_path):
-    found = summaries(model, data.X / 16)
-    figure = plots.sparsity(found)
+    layers = summaries(model, data.X / 16)
+    figure = plots.sparsity(layers)
     heights = [bar.get_height() for bar in figure.axes[0].patches]
-    assert heights == [one.zeros for one in found] + [one.sparseness for one in found]
+    assert heights == [layer.zeros for layer in layers] + [layer.sparseness for layer in layers]
     figure.savefig(tmp_path / "sparsity.png")
 
 
@@ -102,9 +103,9 @@ def test_figure_8_shows_what_the_paper_says_of_it(tmp_path, data_file):
     assert first > 3 * second
     from deepnmf import load
 
-    found = summaries(load(tmp_path / "fig8-full.safetensors"))
-    assert [one.parts for one in found] == [193, 141, 40]
-    assert all(one.zeros > 0.5 for one in found)
+    layers = summaries(load(tmp_path / "fig8-full.safetensors"))
+    assert [layer.parts for layer in layers] == [193, 141, 40]
+    assert all(layer.zeros > 0.5 for layer in layers)
 
 
 def test_figure_8_has_the_papers_size():

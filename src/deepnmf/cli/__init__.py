@@ -1,1 +1,1 @@
-"""The command line: parse, call, show. One file a command; heavy imports stay inside functions."""
+"""The command line: parse, call, show. One file per command; heavy imports stay in functions."""

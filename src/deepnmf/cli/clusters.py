@@ -8,23 +8,29 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from deepnmf.cli.screen import UsageFault
 
+if TYPE_CHECKING:
+    import numpy as np
+    from distributed import Client
+
+    from deepnmf.arrays import Array
+
 SECONDS = 10
-"""How long a scheduler is waited for."""
+"""How long to wait for a scheduler."""
 
 
 @contextlib.contextmanager
-def cluster(where: str) -> Iterator[Any]:
+def cluster(where: str) -> Iterator[Client]:
     """A client of the scheduler at an address, or (local:N) of N new workers on this machine."""
     try:
         import dask.array  # noqa: F401
         import distributed
     except ImportError as problem:
         raise UsageFault(f"--dask needs {problem.name}: pip install 'deepnmf[dask]'.") from None
-    # What matters of its log is said here, in one line.
+    # Its log is silenced: errors are told here, in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     kind, _, number = where.partition(":")
     if kind == "local":
@@ -46,8 +52,8 @@ def cluster(where: str) -> Iterator[Any]:
         client = distributed.Client(where, timeout=SECONDS)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TimeoutError):
         raise ConnectionError(
-            f"--dask {where}: no scheduler answers there. Start one (`dask scheduler`), mend the "
-            "address, or use --dask local:2."
+            f"--dask {where}: no scheduler answers there. Start one (`dask scheduler`), correct "
+            "the address, or use --dask local:2."
         ) from None
     with client:
         if not client.nthreads():  # type: ignore[no-untyped-call]
@@ -58,19 +64,21 @@ def cluster(where: str) -> Iterator[Any]:
 
 
 CHUNK = 1e8
-"""Bytes that a chunk has at most."""
+"""The most bytes in a chunk."""
 
 
-def on_cluster(X: Any, path: str, client: Any) -> Any:
-    """Samples as a Dask array: chunks of whole samples, some for every worker. Those of a file are
-    read by the workers: it must be under the same path there."""
+def on_cluster(X: Array, path: str, client: Client) -> Array:
+    """Samples as a Dask array, in chunks of complete samples, about two per worker or more.
+
+    The workers read a file themselves, so it must have the same path there.
+    """
     import dask.array as da
 
     from deepnmf.samples.disk import Prepared
 
     if isinstance(X, Prepared):
         X = OfFile(str(Path(path).absolute()), X.shape, X.dtype, X.unit_norm)
-    workers = len(client.nthreads())
+    workers = len(client.nthreads())  # type: ignore[no-untyped-call]
     n, m = X.shape
     width = min(-(-n // (2 * workers)), int(CHUNK / (m * X.dtype.itemsize)))
     chunks = (max(1, width), m)
@@ -79,18 +87,18 @@ def on_cluster(X: Any, path: str, client: Any) -> Any:
 
 @dataclass(frozen=True)
 class OfFile:
-    """Samples of a file, opened where they are read."""
+    """Samples of a file that the worker that reads them opens."""
 
     path: str
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: np.dtype
     unit_norm: bool
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
 
-    def __getitem__(self, key: tuple[slice, slice]) -> Any:
+    def __getitem__(self, key: tuple[slice, slice]) -> np.ndarray:
         from deepnmf.samples.disk import Prepared
 
         rows, columns = key
@@ -98,7 +106,7 @@ class OfFile:
 
 
 @functools.cache
-def _opened(path: str) -> Any:
+def _opened(path: str) -> Array:
     from deepnmf.data import open_on_disk
 
     return open_on_disk(path).X

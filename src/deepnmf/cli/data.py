@@ -1,18 +1,20 @@
-"""`deepnmf data`: the data sets with a name."""
+"""`deepnmf data`: the named data sets."""
 
 from __future__ import annotations
 
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.help import Command
+from deepnmf.cli.options import AsJson
 from deepnmf.cli.screen import say, say_json
 
-app = typer.Typer(help="List and fetch the data sets with a name.", no_args_is_help=True)
+app = typer.Typer(help="List and fetch the named data sets.", no_args_is_help=True)
 
 
-@app.command("list")
-def list_(as_json: bool = typer.Option(False, "--json", help="Print it as JSON.")) -> None:
-    """List the data sets, and whether they are here."""
+@app.command("list", cls=Command)
+def list_(as_json: AsJson = False) -> None:
+    """List the data sets, and whether they are on this machine."""
     from deepnmf.data.datasets import DATASETS, locate
 
     rows = []
@@ -34,8 +36,8 @@ def list_(as_json: bool = typer.Option(False, "--json", help="Print it as JSON."
         say(f"{row['name']:<8} {where:<14} {row['about']}")
 
 
-@app.command()
-def fetch(name: str = typer.Argument(help="The name of a data set.")) -> None:
+@app.command(cls=Command)
+def fetch(name: str = typer.Argument(help="One of {datasets}.")) -> None:
     """Fetch a data set into the user's cache."""
     from deepnmf.data.datasets import DATASETS
     from deepnmf.data.datasets import fetch as fetch_file

@@ -4,78 +4,141 @@ from __future__ import annotations
 
 import csv
 import time
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepnmf.cli.evaluate import NAMES
+from deepnmf.cli.options import Folder
 from deepnmf.cli.screen import check_writable, output_folder, progress, say, table
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from deepnmf import DeepNMF
+    from deepnmf.data import Dataset
+
 LAYERS = (32, 16)
+PictureSeed = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
 
 
-def demo(
-    output: str = typer.Option("demo", "-o", "--output", help="The folder to write to."),
-    seed: int = typer.Option(0, help="The same seed gives the same pictures."),
-) -> None:
+def demo(output: Folder = "demo", seed: PictureSeed = 0) -> None:
     """Fit SDNMF/L to handwritten digits, score it against plain NMF, show the parts it found."""
-    from sklearn.decomposition import NMF
     from sklearn.preprocessing import normalize as to_unit_norm
 
     from deepnmf.data import load_digits
-    from deepnmf.evaluation import cluster_scores
     from deepnmf.models.presets import sdnmf_l
-    from deepnmf.models.storage import save
 
     folder = output_folder(output)
     check_writable(str(folder / "report.html"))
     digits = load_digits()
-    X = to_unit_norm(digits.X)
-    say(f"{X.shape[0]} handwritten digits of 8 x 8 pixels, 10 classes")
+    scaled = replace(digits, X=to_unit_norm(digits.X))
+    say(f"{len(digits.X)} handwritten digits of 8 x 8 pixels, 10 classes")
     say(f"SDNMF/L with layers {LAYERS}: {LAYERS[0]} parts, combined into {LAYERS[1]}")
 
     model = sdnmf_l(LAYERS, mu=1e-3, scaling="fixed", random_state=seed)
     root = sdnmf_l(LAYERS, mu=1e-3, scaling="fixed", link="root", random_state=seed)
-    codes, seconds = _fitted(model, X)
-    root_codes, root_seconds = _fitted(root, X)
-    began = time.perf_counter()
-    plain = NMF(LAYERS[-1], init="nndsvda", max_iter=500, random_state=seed)
-    plain_codes = plain.fit_transform(X)
-    plain_seconds = time.perf_counter() - began
-
-    fits: list[tuple[str, Any, float, float]] = [
-        (f"SDNMF/L {list(LAYERS)}", codes, model.reconstruction_err_, seconds),
-        (f"SDNMF/L root {list(LAYERS)}", root_codes, root.reconstruction_err_, root_seconds),
-        (f"plain NMF [{LAYERS[-1]}]", plain_codes, plain.reconstruction_err_, plain_seconds),
-        (
-            f"plain NMF [{LAYERS[-1]}], codes rescaled",
-            plain_codes / (plain_codes**2).mean(axis=0) ** 0.5,
-            plain.reconstruction_err_,
-            plain_seconds,
-        ),
+    fits = [
+        _deep_fit(f"SDNMF/L {list(LAYERS)}", model, scaled.X),
+        _deep_fit(f"SDNMF/L root {list(LAYERS)}", root, scaled.X),
+        *_plain_fits(scaled.X, seed),
     ]
-    norm = float((X**2).sum() ** 0.5)
-    scored = []
-    for name, Z, error, took in fits:
-        scores = cluster_scores(Z, digits.y, random_state=seed)
-        row: dict[str, Any] = {label: scores[key] for key, label in NAMES.items()}
-        scored.append({"model": name, **row, "relative error": error / norm, "seconds": took})
-    shown = ("model", "NMI", "NP", "ER", "AMI", "relative error")
-    rows = [[row[key] if key == "model" else f"{row[key]:.3f}" for key in shown] for row in scored]
-    say()
-    say(table(shown, rows))
-    say("(K-means on the codes, means of 10 runs; ER: lower is better. Rescaled: every part's")
-    say(" codes to unit RMS, which SDNMF/L with scaling=fixed has by itself)")
-    say()
+    scores = _scores(fits, scaled, seed)
+    _show_scores(scores)
     for layer, W in enumerate(model.weights_, 1):
         say(f"zeros in W_{layer}: {(W <= 0).mean():.0%}")
-    say(f"fitted in {seconds:.1f} s; {model.status_}")
+    say(f"fitted in {fits[0].seconds:.1f} s; {model.status_}")
+    written = _write(folder, model, digits, scaled, scores)
+    say()
+    for path in written:
+        say(f"written  {path}")
+
+
+@dataclass(frozen=True)
+class DemoFit:
+    """One line of the demo's table."""
+
+    name: str
+    codes: np.ndarray
+    error: float
+    """‖X − X̂‖."""
+    seconds: float
+
+
+def _deep_fit(name: str, model: DeepNMF, X: np.ndarray) -> DemoFit:
+    from deepnmf.models.advice import complete
+
+    began = time.perf_counter()
+    with progress(2 * model.pretrain_iter + model.max_iter) as callback:
+        codes = model.set_params(callback=callback).fit_transform(X)
+    complete(model).set_params(callback=None)
+    return DemoFit(name, codes, model.reconstruction_err_, time.perf_counter() - began)
+
+
+def _plain_fits(X: np.ndarray, seed: int) -> list[DemoFit]:
+    """scikit-learn's NMF, with its codes as they are and rescaled."""
+    from sklearn.decomposition import NMF
+
+    began = time.perf_counter()
+    plain = NMF(LAYERS[-1], init="nndsvda", max_iter=500, random_state=seed)
+    codes = plain.fit_transform(X)
+    fit = DemoFit(
+        f"plain NMF [{LAYERS[-1]}]", codes, plain.reconstruction_err_, time.perf_counter() - began
+    )
+    rescaled = codes / (codes**2).mean(axis=0) ** 0.5
+    return [fit, replace(fit, name=f"{fit.name}, codes rescaled", codes=rescaled)]
+
+
+Row = dict[str, str | float]
+"""One line of the table of scores, by column."""
+
+
+def _scores(fits: Sequence[DemoFit], data: Dataset, seed: int) -> list[Row]:
+    """K-means on the codes of every fit, scored; then its error and its time."""
+    from deepnmf.evaluation import cluster_scores
+    from deepnmf.evaluation.metrics import SCORES
+
+    assert data.y is not None
+    norm = float((data.X**2).sum() ** 0.5)
+    rows: list[Row] = []
+    for fit in fits:
+        scores = cluster_scores(fit.codes, data.y, random_state=seed)
+        row: Row = {"model": fit.name}
+        row |= {label: scores[name] for name, label in SCORES.items()}
+        rows.append({**row, "relative error": fit.error / norm, "seconds": fit.seconds})
+    return rows
+
+
+def _show_scores(rows: Sequence[Mapping[str, str | float]]) -> None:
+    from deepnmf.evaluation.metrics import SCORES
+
+    labels = [SCORES[name] for name in ("nmi", "naive_precision", "error_rate", "ami")]
+    columns = ("model", *labels, "relative error")
+    cells = [[_text(row[column]) for column in columns] for row in rows]
+    say()
+    say(table(columns, cells))
+    say("(K-means on the codes, means of 10 runs; for ER, lower is better. Rescaled: the codes of")
+    say(" every part scaled to unit RMS, as SDNMF/L with scaling=fixed does by itself)")
+    say()
+
+
+def _text(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.3f}"
+
+
+def _write(
+    folder: Path, model: DeepNMF, digits: Dataset, scaled: Dataset, scores: Sequence[Row]
+) -> list[Path]:
+    """Write the scores and the model, and where matplotlib and Jinja2 are installed the pictures
+    and the page. Returns the paths."""
+    from deepnmf.models.storage import save
 
     with (folder / "scores.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(scored[0]))
+        writer = csv.DictWriter(file, fieldnames=list(scores[0]))
         writer.writeheader()
-        writer.writerows(scored)
+        writer.writerows(scores)
     notes = {
         "model": "sdnmf/l",
         "data": "digits",
@@ -88,21 +151,6 @@ def demo(
         from deepnmf.report import write_pictures, write_report
     except ImportError as problem:
         say(f"no pictures: {problem.name} is missing; pip install 'deepnmf[report]'")
-    else:
-        written += write_pictures(model, digits, folder)
-        scaled = replace(digits, X=X)
-        written.append(write_report(model, scaled, folder / "report.html", notes, scored))
-    say()
-    for path in written:
-        say(f"written  {path}")
-
-
-def _fitted(model: Any, X: Any) -> tuple[Any, float]:
-    """The codes, and the seconds the fit took."""
-    from deepnmf.models.advice import complete
-
-    began = time.perf_counter()
-    with progress(2 * model.pretrain_iter + model.max_iter) as callback:
-        codes = model.set_params(callback=callback).fit_transform(X)
-    complete(model).set_params(callback=None)
-    return codes, time.perf_counter() - began
+        return written
+    written += write_pictures(model, digits, folder)
+    return [*written, write_report(model, scaled, folder / "report.html", notes, scores)]

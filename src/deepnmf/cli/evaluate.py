@@ -5,29 +5,24 @@ from __future__ import annotations
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.options import DataSource, Labels, ModelFile
 from deepnmf.cli.screen import say, say_json, table
-
-NAMES = {
-    "nmi": "NMI",
-    "naive_precision": "NP",
-    "error_rate": "ER",
-    "ami": "AMI",
-    "ari": "ARI",
-    "accuracy": "accuracy",
-}
 
 
 def evaluate(
-    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
-    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
-    labels: str | None = typer.Option(None, help=inputs.LABELS),
+    model: ModelFile,
+    data: DataSource,
+    labels: Labels = None,
     repeats: int = typer.Option(10, min=1, help="K-means runs to average over."),
-    normalize_codes: str = typer.Option("none", help="l2 scales every code to unit norm first."),
+    normalize_codes: str = typer.Option(
+        "none", help="l2: scale every code to unit norm first; none: leave codes as they are."
+    ),
     seed: int = typer.Option(0, help="Seed of K-means."),
     as_json: bool = typer.Option(False, "--json", help="Print the scores as JSON."),
 ) -> None:
     """Cluster the codes with K-means and score them against labels."""
     from deepnmf.evaluation import cluster_scores
+    from deepnmf.evaluation.metrics import SCORES
     from deepnmf.models.storage import load_stored
 
     inputs.one_of("--normalize-codes", normalize_codes, inputs.NORMALIZE)
@@ -40,7 +35,7 @@ def evaluate(
     if len(set(y.tolist())) < 2:
         raise ValueError(
             f"{labels or data}: all labels are {str(y[0])!r}, so there is nothing to score. "
-            "Scores need samples of two classes or more."
+            "Scores need at least two classes."
         )
     codes = stored.model.transform(inputs.prepare_for(stored, dataset))
     scores = cluster_scores(
@@ -55,7 +50,7 @@ def evaluate(
         return
     rows = [
         (label, f"{scores[name]:.4f}", f"{scores[f'{name}_std']:.4f}")
-        for name, label in NAMES.items()
+        for name, label in SCORES.items()
     ]
     say(f"K-means with {scores.n_clusters} clusters on {codes.shape[0]} codes, {repeats} runs")
     say(table(("score", "mean", "deviation"), rows))

@@ -4,138 +4,259 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
 from deepnmf.cli import clusters, inputs
+from deepnmf.cli.inputs import Setting
+from deepnmf.cli.options import DataSource, Device, Dtype, Normalize
 from deepnmf.cli.screen import UsageFault, check_writable, progress, say, say_json
+
+if TYPE_CHECKING:
+    from deepnmf.arrays import Array
+    from deepnmf.data import Dataset
+
+ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
+ModelName = Annotated[str, typer.Option(help="See `deepnmf models`.")]
+Layers = Annotated[
+    str | None,
+    typer.Option(help="Parts per layer, the lowest layer first: 600,160. [default: the model's]"),
+]
+Mu = Annotated[
+    str | None,
+    typer.Option(help="Penalty on the parts; one number, or one per layer. [default: the model's]"),
+]
+Lam = Annotated[
+    str | None,
+    typer.Option(help="Penalty on the codes; one number, or one per layer. [default: the model's]"),
+]
+LinkName = Annotated[
+    str | None,
+    typer.Option(help="The function between layers: {links}. [default: the model's]"),
+]
+StartName = Annotated[str | None, typer.Option(help="The start: {starts}. [default: the model's]")]
+FillText = Annotated[
+    str | None,
+    typer.Option(
+        help="What replaces the zeros of NNSVD: zero, mean, random, a number. "
+        "[default: the model's]"
+    ),
+]
+ScalingName = Annotated[
+    str | None,
+    typer.Option(
+        help="paper: the objective as printed; fixed: penalties keep their effect. [default: paper]"
+    ),
+]
+ProjectCodes = Annotated[
+    bool, typer.Option("--project-codes", help="The codes are g(H_L) instead of H_L.")
+]
+SolverName = Annotated[
+    str | None,
+    typer.Option(help="The solver: {solvers}. [default: the model's]"),
+]
+MaxIter = Annotated[int | None, typer.Option(help="Fine-tuning sweeps. [default: the model's]")]
+PretrainIter = Annotated[
+    int | None,
+    typer.Option(help="Alternations per layer in pre-training. [default: the model's]"),
+]
+Tol = Annotated[
+    float | None,
+    typer.Option(
+        help="Stop when a sweep lowers the objective by less than this share. "
+        "[default: the model's]"
+    ),
+]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(help="Work on blocks of samples within about this much memory: 600MB."),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(help="Work on a Dask cluster: tcp://host:8786, or local:2 for two workers here."),
+]
+CheckpointFile = Annotated[
+    str | None,
+    typer.Option(help="Save progress to this file; run again, the fit resumes from it."),
+]
+ModelOptions = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="An option of this model, as name=value; see `deepnmf models`."),
+]
+ModelSeed = Annotated[
+    int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same model.")
+]
+SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 def fit(
-    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
-    output: str = typer.Option(..., "-o", "--output", help="The model file to write."),
-    model: str = typer.Option("sdnmf/l", help="See `deepnmf models`."),
-    layers: str | None = typer.Option(
-        None, help="Parts per layer, from the data up: 600,160. [default: the model's]"
-    ),
-    mu: str | None = typer.Option(
-        None, help="Penalty on the parts; one number, or one a layer. [default: the model's]"
-    ),
-    lam: str | None = typer.Option(
-        None, help="Penalty on the codes; one number, or one a layer. [default: the model's]"
-    ),
-    link: str | None = typer.Option(
-        None,
-        help="The function between layers: identity, root, tanh, sigmoid, softplus. "
-        "[default: the model's]",
-    ),
-    normalize: str = typer.Option("none", help="l2 scales every sample to unit norm; or none."),
-    start: str | None = typer.Option(None, help="nnsvd or random. [default: the model's]"),
-    fill: str | None = typer.Option(
-        None, help="NNSVD's zeros become: zero, mean, random, a number. [default: the model's]"
-    ),
-    scaling: str | None = typer.Option(
-        None, help="paper, or fixed: sparsity that does not fade. [default: paper]"
-    ),
-    project_codes: bool = typer.Option(False, "--project-codes", help="Codes are g(H_L)."),
-    solver: str | None = typer.Option(
-        None, help="auto, coordinate, nesterov, projected_gradient. [default: the model's]"
-    ),
-    max_iter: int | None = typer.Option(None, help="Fine-tuning sweeps. [default: the model's]"),
-    pretrain_iter: int | None = typer.Option(
-        None, help="Alternations per layer in pre-training. [default: the model's]"
-    ),
-    tol: float | None = typer.Option(
-        None, help="Stop when a sweep gains less than this share. [default: the model's]"
-    ),
-    dtype: str = typer.Option("float32", help="float32 or float64."),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    max_memory: str | None = typer.Option(
-        None, help="Work on blocks of samples within about so much memory: 600MB."
-    ),
-    dask: str | None = typer.Option(
-        None, help="Work on a Dask cluster: tcp://host:8786, or local:2 for two workers here."
-    ),
-    checkpoint: str | None = typer.Option(
-        None, help="Keep the fit in this file; started again it goes on from there."
-    ),
-    options: list[str] | None = typer.Option(
-        None, "--set", help="An option of the model's own, name=value; see `deepnmf models`."
-    ),
-    seed: int = typer.Option(0, min=0, max=2**32 - 1, help="The same seed gives the same model."),
-    as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON."),
+    data: DataSource,
+    output: ModelOutput,
+    model: ModelName = "sdnmf/l",
+    layers: Layers = None,
+    mu: Mu = None,
+    lam: Lam = None,
+    link: LinkName = None,
+    normalize: Normalize = "none",
+    start: StartName = None,
+    fill: FillText = None,
+    scaling: ScalingName = None,
+    project_codes: ProjectCodes = False,
+    solver: SolverName = None,
+    max_iter: MaxIter = None,
+    pretrain_iter: PretrainIter = None,
+    tol: Tol = None,
+    dtype: Dtype = "float32",
+    device: Device = "auto",
+    max_memory: MaxMemory = None,
+    dask: Dask = None,
+    checkpoint: CheckpointFile = None,
+    options: ModelOptions = None,
+    seed: ModelSeed = 0,
+    as_json: SummaryAsJson = False,
 ) -> None:
     """Train a model and write it to a file."""
     from deepnmf.models.advice import interrupted
-    from deepnmf.models.registry import MODELS
     from deepnmf.models.storage import save
 
-    single = [name for name, known in MODELS.items() if not known.several]
-    inputs.one_of("--model", model, single)
+    inputs.one_of("--model", model, inputs.single_models())
     inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
     inputs.one_of("--dtype", dtype, inputs.DTYPES)
+    settings: dict[str, Setting] = {
+        "layer_sizes": inputs.numbers("--layers", layers, int),
+        "mu": inputs.numbers("--mu", mu, float),
+        "lam": inputs.numbers("--lam", lam, float), "link": link,
+        "fill": None if fill is None else inputs.value(fill), "scaling": scaling,
+        "project_codes": project_codes or None, "start": start, "solver": solver,
+        "max_iter": max_iter, "pretrain_iter": pretrain_iter, "tol": tol,
+    }  # fmt: skip
+    place = Place(device, max_memory, dask, checkpoint)
+    estimator = _estimator(model, settings, options or [], place, seed)
+    target = check_writable(output)
+    training = _train(estimator, data, normalize, dtype, place)
+    save(estimator, target, _notes(model, training.dataset, normalize, dtype))
+    summary = _summary(estimator, model, target, training)
+    if as_json:
+        say_json(summary)
+    else:
+        _show(summary)
+    if interrupted(estimator):
+        raise typer.Exit(130)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the work is done."""
+
+    device: str
+    max_memory: str | None
+    dask: str | None
+    checkpoint: str | None
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the samples stay in their file and are read block by block."""
+        return self.dask is not None or self.max_memory is not None
+
+
+@dataclass(frozen=True)
+class Training:
+    """The data of a fit, and the time it took."""
+
+    dataset: Dataset
+    samples: int
+    features: int
+    norm: float
+    """‖X‖, as the model saw it."""
+    seconds: float
+
+
+class Summary(TypedDict):
+    """What `fit` says about the model it wrote."""
+
+    file: str
+    model: str
+    samples: int
+    features: int
+    layers: list[int]
+    relative_error: float
+    sweeps: int
+    zeros: list[float]
+    dead_units: int
+    seconds: float
+    status: str
+
+
+def _estimator(
+    model: str, settings: Mapping[str, Setting], options: Sequence[str], place: Place, seed: int
+) -> Any:
+    """The estimator with the settings that are not None. Impossible settings are refused here."""
+    from deepnmf.models.registry import MODELS
+
     chosen = MODELS[model]
-    given: dict[str, Any] = {
-        "layer_sizes": None if layers is None else inputs.numbers("--layers", layers, int),
-        "mu": None if mu is None else inputs.numbers("--mu", mu),
-        "lam": None if lam is None else inputs.numbers("--lam", lam),
-        "link": link,
-        "fill": None if fill is None else inputs.value(fill),
-        "scaling": scaling,
-        "project_codes": project_codes or None,
-        "start": start,
-        "solver": solver,
-        "max_iter": max_iter,
-        "pretrain_iter": pretrain_iter,
-        "tol": tol,
+    wanted: dict[str, Setting] = {
+        name: value for name, value in settings.items() if value is not None
     }
-    settings = {name: value for name, value in given.items() if value is not None}
     for name in ("mu", "lam"):
-        if name in settings and name not in chosen.options:
+        if name in wanted and name not in chosen.options:
             raise UsageFault(f"--{name}: {model} has no such penalty; see `deepnmf models`.")
-    for option in options or []:
-        name, value = inputs.option(option)
-        settings[name] = value
-    # Where work is done is settled where the model lets one choose.
-    settings |= {"device": device} if "device" in chosen.options else {}
-    if device == "cuda" and "device" not in chosen.options:
+    wanted |= dict(inputs.option(text) for text in options)
+    if "device" in chosen.options:
+        wanted["device"] = place.device
+    elif place.device == "cuda":
         raise UsageFault(f"--device cuda: {model} is fitted on the CPU; leave --device out.")
-    for name, wanted in (("max_memory", max_memory), ("checkpoint", checkpoint)):
-        if wanted is not None:
-            settings[name] = wanted
-    if dask is not None and "max_memory" not in chosen.options:
+    if place.max_memory is not None:
+        wanted["max_memory"] = place.max_memory
+    if place.checkpoint is not None:
+        wanted["checkpoint"] = place.checkpoint
+    if place.dask is not None and "max_memory" not in chosen.options:
         raise UsageFault(
-            f"--dask: {model} needs its data in one piece; use one of the deep models."
+            f"--dask: {model} needs all its data in memory; use one of the deep models."
         )
-    settings["random_state"] = seed
+    wanted["random_state"] = seed
     try:
-        estimator = chosen.estimator(settings)
+        return chosen.estimator(wanted)
     except (ValueError, TypeError) as problem:
         raise UsageFault(str(problem)) from None
-    target = check_writable(output)
 
-    with contextlib.ExitStack() as open_things:
-        if dask is not None or max_memory is not None:
-            dataset = inputs.open_data(data)
-            X = inputs.prepare_on_disk(dataset.X, normalize, dtype)
-        else:
-            dataset = inputs.load_data(data)
-            signed = bool(getattr(estimator, "signed", False))
-            X = inputs.prepare(dataset.X, normalize, dtype, signed)
-        samples, features = (int(size) for size in X.shape)
-        if dask is not None:
-            client = open_things.enter_context(clusters.cluster(dask))
+
+def _open(
+    estimator: Any, data: str, normalize: str, dtype: str, in_blocks: bool
+) -> tuple[Dataset, Array]:
+    """The data set, and its samples as the model sees them."""
+    if in_blocks:
+        dataset = inputs.open_data(data)
+        return dataset, inputs.prepare_on_disk(dataset.X, normalize, dtype)
+    dataset = inputs.load_data(data)
+    signed = bool(getattr(estimator, "signed", False))
+    return dataset, inputs.prepare(dataset.X, normalize, dtype, signed)
+
+
+def _train(estimator: Any, data: str, normalize: str, dtype: str, place: Place) -> Training:
+    """Fit the estimator, with a progress bar on a terminal."""
+    dataset, X = _open(estimator, data, normalize, dtype, place.in_blocks)
+    samples, features = (int(size) for size in X.shape)
+    with contextlib.ExitStack() as stack:
+        if place.dask is not None:
+            client = stack.enter_context(clusters.cluster(place.dask))
             X = clusters.on_cluster(X, data, client)
         began = time.perf_counter()
-        callback = open_things.enter_context(progress(_sweeps(estimator)))
+        callback = stack.enter_context(progress(_sweeps(estimator)))
         estimator.set_params(callback=callback).fit(X)
         seconds = time.perf_counter() - began
         norm = _norm(X)
     estimator.set_params(callback=None)
+    return Training(dataset, samples, features, norm, seconds)
 
+
+def _notes(model: str, dataset: Dataset, normalize: str, dtype: str) -> dict[str, object]:
+    """What the model file says about the data it was fitted to."""
     names = dataset.feature_names
-    notes = {
+    return {
         "model": model,
         "data": dataset.name,
         "normalize": normalize,
@@ -143,30 +264,26 @@ def fit(
         "image_shape": dataset.image_shape,
         "feature_names": None if names is None else [str(name) for name in names],
     }
-    save(estimator, target, notes)
-    sizes = [int(W.shape[-1]) for W in estimator.weights_]
-    summary: dict[str, Any] = {
-        "file": str(target),
-        "model": model,
-        "samples": samples,
-        "features": features,
-        "layers": sizes,
-        "relative_error": estimator.reconstruction_err_ / norm if norm else 0.0,
-        "sweeps": estimator.n_iter_,
-        "zeros": [float((W == 0).mean()) for W in estimator.weights_],
-        "dead_units": estimator.history_[-1]["dead"] if estimator.history_ else 0,
-        "seconds": seconds,
-        "status": estimator.status_,
-    }
-    if as_json:
-        say_json(summary)
-    else:
-        _show(summary, sum(sizes))
-    if interrupted(estimator):
-        raise typer.Exit(130)
 
 
-def _show(summary: dict[str, Any], units: int) -> None:
+def _summary(estimator: Any, model: str, target: Path, training: Training) -> Summary:
+    error, norm = estimator.reconstruction_err_, training.norm
+    return Summary(
+        file=str(target),
+        model=model,
+        samples=training.samples,
+        features=training.features,
+        layers=[int(W.shape[-1]) for W in estimator.weights_],
+        relative_error=error / norm if norm else 0.0,
+        sweeps=estimator.n_iter_,
+        zeros=[float((W == 0).mean()) for W in estimator.weights_],
+        dead_units=estimator.history_[-1]["dead"] if estimator.history_ else 0,
+        seconds=training.seconds,
+        status=estimator.status_,
+    )
+
+
+def _show(summary: Summary) -> None:
     samples, features = summary["samples"], summary["features"]
     say(f"{summary['model']} {summary['layers']} on {samples} samples of {features} features")
     say(f"relative error  {summary['relative_error']:.4f}")
@@ -174,8 +291,8 @@ def _show(summary: dict[str, Any], units: int) -> None:
         say(f"zeros in W_{layer}    {zeros:.0%}")
     if summary["dead_units"]:
         say(
-            f"dead units      {summary['dead_units']} of {units}: no sample uses them; "
-            "try smaller layers, a weaker penalty or a larger --fill"
+            f"dead units      {summary['dead_units']} of {sum(summary['layers'])}: no sample uses "
+            "them; try smaller layers, a weaker penalty or a larger --fill"
         )
     say(f"time            {summary['seconds']:.1f} s, {summary['sweeps']} fine-tuning sweeps")
     say(f"status          {summary['status']}")
@@ -183,7 +300,7 @@ def _show(summary: dict[str, Any], units: int) -> None:
 
 
 def _sweeps(estimator: Any) -> int:
-    """The sweeps that a fit may take in all, for the bar."""
+    """The most sweeps that a fit can take, for the bar."""
     sizes = getattr(estimator, "layer_sizes", 1)
     depth = len(sizes) if isinstance(sizes, list | tuple) else 1
     before = getattr(estimator, "pretrain_iter", None)
@@ -192,7 +309,7 @@ def _sweeps(estimator: Any) -> int:
     return int(estimator.max_iter + (depth * before if depth > 1 else 0))
 
 
-def _norm(X: Any) -> float:
+def _norm(X: Array) -> float:
     """‖X‖, of data in memory, on disk or on a cluster."""
     import numpy as np
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import typer
-
+from deepnmf.cli.options import AsJson, ModelFile
 from deepnmf.cli.screen import say, say_json
 
 
 def info(
-    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
-    as_json: bool = typer.Option(False, "--json", help="Print it as JSON."),
+    model: ModelFile,
+    as_json: AsJson = False,
 ) -> None:
-    """Say what is in a model file."""
+    """Show what is in a model file."""
     from deepnmf.models.storage import load_stored
 
     stored = load_stored(model)
     fitted, notes = stored.model, stored.notes
     last = fitted.history_[-1] if fitted.history_ else None
-    record: dict[str, Any] = {
+    zeros = [float((W == 0).mean()) for W in fitted.weights_]
+    parameters = {
+        name: value if isinstance(value, int | float | str | None) else repr(value)
+        for name, value in fitted.get_params(deep=False).items()
+    }
+    record: dict[str, object] = {
         "file": model,
         "model": notes.get("model"),
         "data": notes.get("data"),
@@ -27,7 +29,7 @@ def info(
         "features": fitted.n_features_in_,
         "layers": [int(W.shape[-1]) for W in fitted.weights_],
         "dtype": str(fitted.weights_[0].dtype),
-        "zeros": [float((W == 0).mean()) for W in fitted.weights_],
+        "zeros": zeros,
         "dead_units": last and last["dead"],
         "reconstruction_error": fitted.reconstruction_err_,
         "objective": last and last["objective"],
@@ -35,16 +37,11 @@ def info(
         "sweeps": fitted.n_iter_,
         "seconds": last and last["seconds"],
         "status": fitted.status_,
-        "parameters": {
-            name: value if isinstance(value, int | float | str | None) else repr(value)
-            for name, value in fitted.get_params(deep=False).items()
-        },
     }
     if as_json:
-        say_json(record)
+        say_json({**record, "parameters": parameters})
         return
-    parameters = record.pop("parameters")
-    record["zeros"] = ", ".join(f"{share:.0%}" for share in record["zeros"])
+    record["zeros"] = ", ".join(f"{share:.0%}" for share in zeros)
     width = max(len(name) for name in record)
     for name, value in record.items():
         if value is not None:

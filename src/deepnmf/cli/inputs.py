@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from deepnmf.cli.screen import UsageFault
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from deepnmf.arrays import Array
+    from deepnmf.data import Dataset
+    from deepnmf.models.storage import Stored
+
 NORMALIZE = ("none", "l2")
 DTYPES = ("float32", "float64")
+Setting: TypeAlias = "bool | int | float | str | tuple[Setting, ...] | None"
+"""What a user can write as the value of an option."""
+N = TypeVar("N", int, float)
 
 
-def load_data(data: str) -> Any:
-    """A `Dataset` from the name of a data set or a path (a file called like a data set: ./pie)."""
+def load_data(data: str) -> Dataset:
+    """A `Dataset` from the name of a data set or a path (./pie for a file of that name)."""
     from deepnmf.data import read
     from deepnmf.data.datasets import DATASETS
 
@@ -28,16 +39,16 @@ def load_data(data: str) -> Any:
         ) from None
 
 
-def open_data(data: str) -> Any:
-    """A `Dataset` whose samples stay in their file; a named data set as `load_data` has it."""
+def open_data(data: str) -> Dataset:
+    """A `Dataset` whose samples stay in their file; a named data set is loaded into memory."""
     from deepnmf.data import open_on_disk
     from deepnmf.data.datasets import DATASETS
 
     return load_data(data) if data in DATASETS or not data else open_on_disk(data)
 
 
-def prepare_on_disk(X: Any, normalize: str, dtype: str) -> Any:
-    """As `prepare`, as the samples are read; what is in memory is prepared there."""
+def prepare_on_disk(X: Array, normalize: str, dtype: str) -> Array:
+    """Like `prepare`, but samples on disk are prepared as they are read."""
     import numpy as np
 
     from deepnmf.data.dataset import check_chunks
@@ -49,32 +60,35 @@ def prepare_on_disk(X: Any, normalize: str, dtype: str) -> Any:
     return Prepared(X, np.dtype(dtype), normalize == "l2")
 
 
-def prepare(X: Any, normalize: str, dtype: str, signed: bool = False) -> Any:
-    """The samples as the model sees them: in that precision, scaled to unit norm if asked; entries
-    < 0 only if `signed`."""
+def prepare(X: Array, normalize: str, dtype: str, signed: bool = False) -> Array:
+    """The samples as the model sees them: in that precision, and scaled to unit norm if asked.
+
+    Entries < 0 are refused unless `signed`.
+    """
     from sklearn.preprocessing import normalize as to_unit_norm
 
     from deepnmf.arrays import is_sparse
     from deepnmf.samples.checks import canonical, check_entries
 
     check_entries(X, "deepnmf", signed)
-    # Row by row: what lies otherwise in its file is rounded otherwise in products.
+    # In row-major order: products of another order are rounded differently.
     X = canonical(X.astype(dtype)) if is_sparse(X) else X.astype(dtype, order="C")
     return to_unit_norm(X, norm="l2", copy=False) if normalize == "l2" else X
 
 
-def prepare_for(stored: Any, dataset: Any) -> Any:
+def prepare_for(stored: Stored, dataset: Dataset) -> Array:
     """The samples as a stored model saw its own: same columns in the same order, same scaling."""
     X, names = dataset.X, stored.notes.get("feature_names")
     if names is not None and dataset.feature_names is not None:
-        found = [str(name) for name in dataset.feature_names]
-        if found != names:
-            place = {name: position for position, name in enumerate(found)}
+        features = [str(name) for name in dataset.feature_names]
+        if features != names:
+            place = {name: position for position, name in enumerate(features)}
             absent = [name for name in names if name not in place]
             if absent:
+                others = f" and {len(absent) - 1} other features" if len(absent) > 1 else ""
                 raise ValueError(
-                    f"the data lack {absent[0]!r} and {len(absent) - 1} more of the features that "
-                    "the model was fitted on."
+                    f"the data lack {absent[0]!r}{others}; the model was fitted to data with "
+                    f"{len(names)} named features. Give data that have all of them."
                 )
             X = X[:, [place[name] for name in names]]
     dtype = str(stored.model.weights_[0].dtype)
@@ -82,11 +96,8 @@ def prepare_for(stored: Any, dataset: Any) -> Any:
     return prepare(X, stored.notes.get("normalize", "none"), dtype, signed)
 
 
-LABELS = "Labels: .npy, text with one a line, or a column of .h5ad's obs."
-
-
-def load_labels(dataset: Any, labels: str | None) -> Any:
-    """The labels: from a file, a column of what the data came with, or its labels."""
+def load_labels(dataset: Dataset, labels: str | None) -> np.ndarray | None:
+    """The labels: from a file, from a column of the data, or those that the data come with."""
     from deepnmf.data.readers import read_named_labels
 
     if labels is None:
@@ -94,27 +105,33 @@ def load_labels(dataset: Any, labels: str | None) -> Any:
     if labels in dataset.columns:
         return _without_gaps(labels, dataset.columns[labels])
     try:
-        names, found = read_named_labels(labels)
+        names, values = read_named_labels(labels)
     except FileNotFoundError as problem:
         if not dataset.columns:
             raise
         columns = ", ".join(sorted(dataset.columns))
         raise FileNotFoundError(
-            f"{labels}: there is no such file, nor such a column of the data. Columns: {columns}."
+            f"{labels}: there is no such file, and the data have no such column. They have "
+            f"{columns}."
         ) from problem
-    if len(found) == dataset.X.shape[0] + 1:
+    count, samples = len(values), dataset.X.shape[0]
+    if count == samples + 1:
         raise ValueError(
-            f"{labels}: holds {len(found)} labels for {dataset.X.shape[0]} samples: remove the "
-            f"first line if {found[0]!r} is a header."
+            f"{labels}: holds {count} labels for {samples} samples: remove the first line if "
+            f"{values[0]!r} is a header."
         )
-    if len(found) != dataset.X.shape[0]:
-        raise ValueError(f"{labels}: holds {len(found)} labels for {dataset.X.shape[0]} samples.")
-    return found if names is None else _by_name(labels, names, found, dataset.sample_names)
+    if count != samples:
+        raise ValueError(f"{labels}: holds {count} labels for {samples} samples.")
+    return values if names is None else _by_name(labels, names, values, dataset.sample_names)
 
 
-def _by_name(file: str, names: Any, labels: Any, samples: Any) -> Any:
-    """Labels in the order of the samples, where both have the same names; as they come where they
-    have none in common."""
+def _by_name(
+    file: str, names: np.ndarray, labels: np.ndarray, samples: np.ndarray | None
+) -> np.ndarray:
+    """Labels in the order of the samples, matched by name.
+
+    Where they have no name in common, or names repeat, labels stay in the order of the file.
+    """
     place = {str(name): position for position, name in enumerate(names)}
     wanted = [] if samples is None else [str(name) for name in samples]
     absent = [name for name in wanted if name not in place]
@@ -128,19 +145,26 @@ def _by_name(file: str, names: Any, labels: Any, samples: Any) -> Any:
     return labels[[place[name] for name in wanted]]
 
 
-def _without_gaps(name: str, column: Any) -> Any:
-    """A column as labels, as words where it is of words; one with missing values is refused."""
+def _without_gaps(name: str, column: np.ndarray) -> np.ndarray:
+    """A column as labels. A column with missing values is refused."""
     missing = [place for place, value in enumerate(column) if value is None or value != value]
     if missing:
         raise ValueError(
-            f"{name}: no label for {len(missing)} of {len(column)} samples, first sample "
-            f"{missing[0]}. Leave them out of the data, or give all labels in a file."
+            f"{name}: no label for {len(missing)} of {len(column)} samples, the first is "
+            f"sample {missing[0]}. Remove them from the data, or give all labels in a file."
         )
     return column.astype(str) if column.dtype == object else column
 
 
-def one_of(option: str, value: str, choices: tuple[str, ...] | list[str]) -> str:
-    """`value` if it is a choice; wrong use otherwise."""
+def single_models() -> list[str]:
+    """The names of the models that are fitted to a single data set."""
+    from deepnmf.models.registry import MODELS
+
+    return [name for name, model in MODELS.items() if not model.several]
+
+
+def one_of(option: str, value: str, choices: Iterable[str]) -> str:
+    """`value` if it is one of the choices; a `UsageFault` otherwise."""
     from deepnmf.models.settings import one_of as check
 
     try:
@@ -149,32 +173,39 @@ def one_of(option: str, value: str, choices: tuple[str, ...] | list[str]) -> str
         raise UsageFault(str(problem)) from None
 
 
-def numbers(option: str, text: str, kind: type = float) -> Any:
-    """A number, or a tuple of numbers where commas stand between them."""
+@overload
+def numbers(option: str, text: None, kind: type[N]) -> None: ...
+@overload
+def numbers(option: str, text: str, kind: type[N]) -> N | tuple[N, ...]: ...
+def numbers(option: str, text: str | None, kind: type[N]) -> N | tuple[N, ...] | None:
+    """A number, or a tuple of numbers where commas stand between them; None stays None."""
+    if text is None:
+        return None
     try:
-        values = tuple(kind(part) for part in text.split(","))
+        values = tuple(kind(number) for number in text.split(","))
     except ValueError:
         wanted = "whole numbers, such as 600,160" if kind is int else "numbers, such as 1e-3"
         raise UsageFault(f"{option}: {text!r} is not made of {wanted}.") from None
     return values[0] if len(values) == 1 else values
 
 
-def option(text: str) -> tuple[str, Any]:
-    """Name and value of what a user wrote as name=value."""
-    name, separator, given = text.partition("=")
+def option(text: str) -> tuple[str, Setting]:
+    """Name and value from name=value."""
+    name, separator, words = text.partition("=")
     if not separator or not name:
         raise UsageFault(f"--set {text}: write it as name=value, such as theta=0.5.")
-    return name, value(given)
+    return name, value(words)
 
 
-def value(text: str) -> Any:
-    """What a user wrote as a number, true, false, none, several of these, or a word."""
+def value(text: str) -> Setting:
+    """The value of a text: a number, true, false, none, several of these with commas, or a word."""
     if "," in text:
         return tuple(value(entry) for entry in text.split(",") if entry)
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
-    for kind in (int, float):
+    kinds: tuple[Callable[[str], int | float], ...] = (int, float)
+    for kind in kinds:
         try:
             return kind(text)
         except ValueError:

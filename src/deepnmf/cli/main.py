@@ -1,4 +1,4 @@
-"""`deepnmf`: the commands, and how their errors are said."""
+"""`deepnmf`: the commands, and how their errors are shown."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import typer
@@ -25,10 +26,11 @@ from deepnmf.cli import (
     study,
     transform,
 )
+from deepnmf.cli.help import Command
 from deepnmf.cli.screen import UsageFault, say_error
 from deepnmf.samples.dask.replay import ClusterError
 
-# typer brings a click of its own; what it raises for wrong use has this base.
+# typer brings its own click; this is the base class of what it raises for wrong use.
 UsageError: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
@@ -38,15 +40,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo.demo)
-app.command()(fit.fit)
-app.command()(transform.transform)
-app.command()(evaluate.evaluate)
-app.command()(report.report)
-app.command()(reproduce.reproduce)
-app.command()(study.study)
-app.command()(info.info)
-app.command()(models.models)
+app.command(cls=Command)(demo.demo)
+app.command(cls=Command)(fit.fit)
+app.command(cls=Command)(transform.transform)
+app.command(cls=Command)(evaluate.evaluate)
+app.command(cls=Command)(report.report)
+app.command(cls=Command)(reproduce.reproduce)
+app.command(cls=Command)(study.study)
+app.command(cls=Command)(info.info)
+app.command(cls=Command)(models.models)
 app.add_typer(data.app, name="data")
 
 
@@ -67,20 +69,23 @@ def root(
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
-    """The entry point: exit code 0 done, 1 a run that failed, 2 wrong use; never a traceback."""
+    """The entry point. Exit codes: 0 done, 1 the run failed, 2 wrong use, 130 interrupted."""
     sys.exit(main(arguments))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    # Warnings are for programmers; what matters of them is in a command's own output.
+    # Warnings are for programmers. Commands tell users what they need to know.
     warnings.simplefilter("ignore")
-    with _ctrl_c_remembered() as asked:
-        return _run(arguments, asked)
+    with _ctrl_c_remembered() as presses:
+        return _run(arguments, presses)
 
 
-def _run(arguments: Sequence[str] | None, asked: list[bool]) -> int:
-    """The exit code of a command, its errors said; `asked` is true once Ctrl-C was pressed."""
+def _run(arguments: Sequence[str] | None, presses: Sequence[int]) -> int:
+    """Run a command, show its error if it fails, and return its exit code.
+
+    `presses` is not empty once Ctrl-C was pressed.
+    """
     try:
         result = app(args=arguments, standalone_mode=False)
     except UsageError as problem:
@@ -107,11 +112,11 @@ def _run(arguments: Sequence[str] | None, asked: list[bool]) -> int:
     except Exception as problem:
         if os.environ.get("DEEPNMF_DEBUG"):
             raise
-        if asked:  # an import that was broken off can fail in any way
+        if presses:  # an interrupted import can fail in any way
             say_error("interrupted; nothing was written.")
             return 130
         say_error(
-            f"unexpected {type(problem).__name__}: {_one_line(problem)} This is a fault of "
+            f"unexpected {type(problem).__name__}: {_one_line(problem)} This is a bug in "
             "deepnmf: please report it, with the traceback that DEEPNMF_DEBUG=1 shows."
         )
         return 1
@@ -119,25 +124,27 @@ def _run(arguments: Sequence[str] | None, asked: list[bool]) -> int:
 
 
 @contextlib.contextmanager
-def _ctrl_c_remembered() -> Iterator[list[bool]]:
-    """A list that is not empty once Ctrl-C was pressed; what it does is done as ever, and where it
-    does nothing, it stays so."""
-    asked: list[bool] = []
-    before = signal.getsignal(signal.SIGINT)
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or before is not signal.default_int_handler:
-        yield asked
+def _ctrl_c_remembered() -> Iterator[list[int]]:
+    """A list with one entry for every press of Ctrl-C.
+
+    Ctrl-C still does what it did before. Where it is ignored, it stays ignored and is not noted.
+    """
+    presses: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or handler is not signal.default_int_handler:
+        yield presses
         return
 
-    def note(number: int, frame: Any) -> None:
-        asked.append(True)
+    def remember(number: int, frame: FrameType | None) -> None:
+        presses.append(number)
         signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, remember)
     try:
-        yield asked
+        yield presses
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)
 
 
 def _one_line(problem: BaseException) -> str:

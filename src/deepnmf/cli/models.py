@@ -15,6 +15,8 @@ def models() -> None:
             f"--{name}" if name in ("mu", "lam") else f"--set {name}=" for name in model.own_options
         ]
         say(f"{model.name:<{width}}  {model.purpose}")
-        details = "from Python: it takes several data sets" if model.several else " ".join(options)
+        details = (
+            "only from Python: it takes several data sets" if model.several else " ".join(options)
+        )
         if details:
             say(f"{'':<{width}}    {details}")

@@ -1,4 +1,4 @@
-"""`deepnmf report`: a page to look at a model, its parts and what they are made of."""
+"""`deepnmf report`: a page to explore a model and its parts."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import replace
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.options import DataSource, Labels, ModelFile
 from deepnmf.cli.screen import check_writable, say
 
 
 def report(
-    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
-    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
-    labels: str | None = typer.Option(None, help=inputs.LABELS),
+    model: ModelFile,
+    data: DataSource,
+    labels: Labels = None,
     output: str = typer.Option(..., "-o", "--output", help="The page to write: report.html."),
 ) -> None:
-    """Write one HTML file to explore a model: classes, samples, their parts, and so on down."""
+    """Write one HTML file to explore a model: classes, samples, and the parts they are made of."""
     from deepnmf.models.storage import load_stored
 
     target = check_writable(output, (".html", ".htm"))

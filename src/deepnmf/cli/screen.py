@@ -8,32 +8,35 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
+if TYPE_CHECKING:
+    from deepnmf.core.watch import Record
+
 
 class UsageFault(Exception):
-    """The command was called with something it cannot work with: exit code 2."""
+    """The command was used wrongly: exit code 2."""
 
 
 def say(text: str = "") -> None:
-    """A line of output."""
+    """Print a line."""
     typer.echo(text)
 
 
-def say_json(record: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Output for a program."""
+def say_json(record: Mapping[str, object] | Sequence[object]) -> None:
+    """Print a record for a program to read."""
     typer.echo(json.dumps(record, indent=2))
 
 
 def say_error(text: str) -> None:
-    """One line on stderr."""
+    """Print an error as one line on stderr."""
     typer.echo(f"error: {' '.join(text.split())}", err=True)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A plain table, the first column to the left and the others to the right."""
+    """A plain table: the first column aligned left, the others right."""
     cells = [list(head), *(list(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines = []
@@ -46,7 +49,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def output_folder(output: str) -> Path:
-    """The folder to write to, made if it is not there."""
+    """The folder to write to, created if it does not exist."""
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,34 +57,34 @@ def output_folder(output: str) -> Path:
         if folder.is_file():
             raise UsageFault(f"-o {output}: is a file. Give a folder.") from None
         raise ValueError(
-            f"{output}: the folder cannot be made ({problem.strerror}). Choose another place."
+            f"{output}: the folder cannot be created ({problem.strerror}). Choose another place."
         ) from None
     return folder
 
 
 @contextlib.contextmanager
-def progress(total: int, show: bool | None = None) -> Iterator[Callable[[dict[str, Any]], bool]]:
-    """A callback for a fit that moves a bar, on a terminal; nothing is shown in a pipe."""
+def progress(total: int, show: bool | None = None) -> Iterator[Callable[[Record], bool]]:
+    """A callback that moves a bar as a fit proceeds: on a terminal, unless `show` decides."""
     with steps(show) as move:
-        done, what, note = 0, "start", ""
+        done, stage, note = 0, "start", ""
 
-        def advance(record: dict[str, Any]) -> bool:
-            nonlocal done, what, note
+        def advance(record: Record) -> bool:
+            nonlocal done, stage, note
             layer = "" if record["layer"] is None else f" {record['layer']}"
-            done, what = done + 1, f"{record['stage']}{layer}"
+            done, stage = done + 1, f"{record['stage']}{layer}"
             note = f"objective {record['objective']:.4g}"
-            move(what, done, total, note)
+            move(stage, done, total, note)
             return False
 
         yield advance
-        move(what, total, total, note)
+        move(stage, total, total, note)
 
 
 @contextlib.contextmanager
 def steps(show: bool | None = None) -> Iterator[Callable[[str, int, int, str], None]]:
-    """move(what, done, total, note) for a bar, on a terminal; nothing is shown in a pipe."""
+    """move(stage, done, total, note) for a bar: on a terminal, unless `show` decides."""
     if not (sys.stderr.isatty() if show is None else show):
-        yield lambda _what, _done, _total, _note: None
+        yield lambda _stage, _done, _total, _note: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -89,13 +92,13 @@ def steps(show: bool | None = None) -> Iterator[Callable[[str, int, int, str], N
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True)) as bar:
         task = bar.add_task("start", total=None, note="")
-        yield lambda what, done, total, note: bar.update(
-            task, description=what, completed=done, total=total, note=note
+        yield lambda stage, done, total, note: bar.update(
+            task, description=stage, completed=done, total=total, note=note
         )
 
 
 def check_writable(path: str, suffixes: Sequence[str] = ()) -> Path:
-    """A path that can be written, found out before the work and not after it."""
+    """The path, checked to be writable before any work is done."""
     if not path:
         raise UsageFault("the output is empty: give the name of a file to write.")
     target = Path(path)
@@ -106,7 +109,7 @@ def check_writable(path: str, suffixes: Sequence[str] = ()) -> Path:
     if target.is_dir():
         raise IsADirectoryError(f"{path}: is a folder; give the name of a file to write.")
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {target.parent}; make it first.")
+        raise FileNotFoundError(f"{path}: there is no folder {target.parent}; create it first.")
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass

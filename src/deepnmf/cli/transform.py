@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from deepnmf.cli import inputs
+from deepnmf.cli.options import DataSource, ModelFile
 from deepnmf.cli.screen import check_writable, say
+
+if TYPE_CHECKING:
+    import numpy as np
 
 OUTPUTS = (".npy", ".csv", ".tsv", ".parquet")
 
 
 def transform(
-    model: str = typer.Argument(help="A model file that `deepnmf fit` wrote."),
-    data: str = typer.Argument(help="A file or folder, or digits, pie, orl, reuters."),
-    output: str = typer.Option(..., "-o", "--output", help=f"Codes: {', '.join(OUTPUTS)}."),
+    model: ModelFile,
+    data: DataSource,
+    output: str = typer.Option(
+        ..., "-o", "--output", help=f"The file of codes to write: {', '.join(OUTPUTS)}."
+    ),
     layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
 ) -> None:
-    """Write the codes of samples, one row a sample."""
+    """Write the codes of samples, one row per sample."""
     from deepnmf.models.storage import load_stored
 
     target = check_writable(output, OUTPUTS)
@@ -36,8 +42,8 @@ def transform(
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
 
 
-def write_codes(target: Path, codes: Any, names: Any) -> None:
-    """Codes to a file, in the format its name says."""
+def write_codes(target: Path, codes: np.ndarray, names: np.ndarray | None) -> None:
+    """Write codes to a file, in the format of its extension."""
     import io
 
     import numpy as np
@@ -50,7 +56,7 @@ def write_codes(target: Path, codes: Any, names: Any) -> None:
     else:
         import pandas as pd
 
-        # Counted from 0, as in the report and by `explain`.
+        # Numbered from 0, as in the report and by `explain`.
         columns = [f"part {number}" for number in range(codes.shape[1])]
         frame = pd.DataFrame(codes, columns=columns, index=names)
         if target.suffix.lower() == ".parquet":

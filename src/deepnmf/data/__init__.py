@@ -1,4 +1,4 @@
-"""Data: the sets of the paper by name, and the files people have."""
+"""Data: the named data sets of the paper, and readers of users' files."""
 
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import load_digits, load_orl, load_pie, load_reuters

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from deepnmf.arrays import Array
+
 
 class DataError(ValueError):
-    """A file or data set that cannot be used, with what to do about it."""
+    """A file or data set that cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Samples X (n_samples, n_features), and what is known about them."""
 
-    X: Any
+    X: Array
     y: np.ndarray | None = None
     image_shape: tuple[int, int] | None = None
-    """Rows and columns, where a sample is an image: X[i].reshape(image_shape) is upright."""
+    """Rows and columns where samples are images: X[i].reshape(image_shape) is upright."""
     feature_names: np.ndarray | None = None
     sample_names: np.ndarray | None = None
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """What else a file knows about its samples, one value each: the columns of `obs` in .h5ad."""
+    """Other columns of the file, one value per sample: those of `obs` in .h5ad."""
     name: str = ""
 
 
-def check_chunks(X: Any) -> None:
-    """Refuse a zarr array that lacks chunks: they would read as if they held its fill value."""
-    there, all_of_them = getattr(X, "nchunks_initialized", None), getattr(X, "nchunks", None)
-    if there is not None and all_of_them is not None and there < all_of_them:
+def check_chunks(X: Array) -> None:
+    """Refuse a zarr array with missing chunks: they would read as its fill value."""
+    stored, total = getattr(X, "nchunks_initialized", None), getattr(X, "nchunks", None)
+    if stored is not None and total is not None and stored < total:
         raise DataError(
-            f"{all_of_them - there} of the {all_of_them} chunks of the zarr array are not in its "
-            f"store, and would read as {X.fill_value}. Write it again; chunks that really hold "
-            "nothing else are kept with write_empty_chunks=True."
+            f"{total - stored} of the {total} chunks of the zarr array are not in its store, and "
+            f"would read as {X.fill_value}. Write the array again; write_empty_chunks=True also "
+            "stores chunks that hold nothing else."
         )

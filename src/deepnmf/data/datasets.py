@@ -1,7 +1,7 @@
-"""The data sets of the paper and its relatives, by name.
+"""The data sets of the paper and similar ones, by name.
 
-A file is looked for in the folder that DEEPNMF_DATA names, then in the user's cache, and fetched
-once (checked by its sha256) if it is in neither.
+A file is looked for in the folder that DEEPNMF_DATA names, then in the user's cache. If it is in
+neither, it is fetched once and checked by its sha256.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER = "DEEPNMF_DATA"
 
 @dataclass(frozen=True)
 class Remote:
-    """A public file: where it is and what it hashes to."""
+    """A public file: its address and its hash."""
 
     file: str
     address: str
@@ -62,7 +62,7 @@ def load_pie() -> Dataset:
     from scipy.io import loadmat
 
     content = loadmat(fetch(PIE))
-    # Stored column by column, as MATLAB does: transposed, the faces are upright.
+    # Stored column by column, as in MATLAB: transposed, the faces are upright.
     X = content["fea"].reshape(-1, 32, 32).transpose(0, 2, 1).reshape(-1, 1024)
     return Dataset(
         np.ascontiguousarray(X),
@@ -114,15 +114,15 @@ DATASETS: dict[str, tuple[Callable[[], Dataset], Remote | None]] = {
 
 
 def locate(remote: Remote) -> Path | None:
-    """Where the file is already, or None. A file of that name with other content is refused."""
+    """Where the file is on this machine, or None. A file with other content is refused."""
     named = os.environ.get(FOLDER)
     for folder in [*([Path(named)] if named else []), cache_folder()]:
         path = folder / remote.file
         if path.is_file():
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
-            if found != remote.sha256:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            if digest != remote.sha256:
                 raise DataError(
-                    f"{path}: is not the file expected (sha256 {found[:12]}…, expected "
+                    f"{path}: is not the expected file (sha256 {digest[:12]}…, expected "
                     f"{remote.sha256[:12]}…). Remove it and fetch it again."
                 )
             return path
@@ -130,7 +130,7 @@ def locate(remote: Remote) -> Path | None:
 
 
 def fetch(remote: Remote) -> Path:
-    """The file's path, fetched into the cache if it is nowhere yet."""
+    """The path of the file, which is fetched into the cache if it is not on this machine."""
     path = locate(remote)
     if path is not None:
         return path
@@ -149,12 +149,12 @@ def fetch(remote: Remote) -> Path:
     except Exception as problem:
         raise DataError(
             f"{remote.file} could not be fetched from {remote.address} "
-            f"({type(problem).__name__}). Fetch it by other means and set {FOLDER} to its folder."
+            f"({type(problem).__name__}). Download it yourself and set {FOLDER} to its folder."
         ) from problem
 
 
 def cache_folder() -> Path:
-    """The user's cache."""
+    """The folder of the user's cache."""
     import pooch
 
     return Path(pooch.os_cache("deepnmf"))

@@ -1,18 +1,21 @@
-"""Files of anndata: X, the names of rows and columns, and what `obs` knows about the samples."""
+"""Files of anndata: X, the names of its rows and columns, and the columns of `obs`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
 from deepnmf.data.dataset import DataError, Dataset
 
+if TYPE_CHECKING:
+    import h5py
+
 
 def read_h5ad(path: Path) -> Dataset:
-    """Cells by genes."""
+    """Samples of a .h5ad file: cells by genes."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -22,8 +25,8 @@ def read_h5ad(path: Path) -> Dataset:
         if isinstance(X, h5py.Group):
             kind = str(X.attrs.get("encoding-type", "csr_matrix"))
             build = scipy.sparse.csc_matrix if kind.startswith("csc") else scipy.sparse.csr_matrix
-            parts = (X["data"][:], X["indices"][:], X["indptr"][:])
-            matrix = build(parts, shape=tuple(X.attrs["shape"])).tocsr()
+            arrays = (X["data"][:], X["indices"][:], X["indptr"][:])
+            matrix = build(arrays, shape=tuple(X.attrs["shape"])).tocsr()
         else:
             matrix = X[:]
         return Dataset(
@@ -35,40 +38,39 @@ def read_h5ad(path: Path) -> Dataset:
         )
 
 
-def _index_of(frame: Any) -> np.ndarray | None:
+def _index_of(frame: h5py.Group | None) -> np.ndarray | None:
     """The names of a table's rows."""
-    key = None if frame is None else _key(frame)
-    if key is None or key not in frame:
+    if frame is None or _key(frame) not in frame:
         return None
-    return np.asarray(frame[key].asstr()[:], dtype=object)
+    return np.asarray(frame[_key(frame)].asstr()[:], dtype=object)
 
 
-def _key(frame: Any) -> str:
+def _key(frame: h5py.Group) -> str:
     """The name of the column that holds a table's index."""
     key = getattr(frame, "attrs", {}).get("_index", "_index")
     return key.decode() if isinstance(key, bytes) else str(key)
 
 
-def _columns(frame: Any) -> dict[str, np.ndarray]:
-    """The columns of a table but its index: numbers, words and categories. What is of another
-    kind, or damaged, is left out."""
+def _columns(frame: h5py.Group | None) -> dict[str, np.ndarray]:
+    """The columns of a table without its index: numbers, words and categories. Columns of another
+    kind and damaged ones are left out."""
     import h5py
 
     if not isinstance(frame, h5py.Group):
         return {}
-    found = {}
+    columns = {}
     for name in frame:
         try:
             values = None if name in (_key(frame), "__categories") else _column(frame, name)
         except (ValueError, TypeError, KeyError, IndexError, OSError):
             continue
         if values is not None and values.ndim == 1:
-            found[name] = values
-    return found
+            columns[name] = values
+    return columns
 
 
-def _column(frame: Any, name: str) -> np.ndarray | None:
-    """One of them; None where it is of a kind not known here. A missing category is None."""
+def _column(frame: h5py.Group, name: str) -> np.ndarray | None:
+    """The values of a column, None where its kind is not known. A missing category is None."""
     import h5py
 
     column = frame[name]
@@ -82,11 +84,11 @@ def _column(frame: Any, name: str) -> np.ndarray | None:
     values = _values(column)
     if categories is None:
         return values
-    # −1, the last, is a missing one.
+    # Code −1, a missing category, picks the last entry: None.
     return np.asarray([*_values(categories), None], dtype=object)[values]
 
 
-def _values(column: Any) -> np.ndarray:
+def _values(column: h5py.Dataset) -> np.ndarray:
     import h5py
 
     if not isinstance(column, h5py.Dataset):

@@ -1,30 +1,34 @@
-"""Files people have, read into a `Dataset` by their extension."""
+"""Users' files, read into a `Dataset` by their extension."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 
 from deepnmf.data.dataset import DataError, Dataset, check_chunks
 from deepnmf.data.h5ad import read_h5ad
 from deepnmf.data.tables import read_csv, read_parquet
 
+if TYPE_CHECKING:
+    from deepnmf.arrays import Array
+
 IMAGES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".tif", ".tiff", ".gif")
 
 
 def read(path: str | Path) -> Dataset:
-    """Samples from a file or folder:
+    """Samples from a file or folder.
 
     .npy, .npz (an array, or a scipy.sparse matrix), .csv and .tsv (header and index column are
-    found out), .parquet, .mtx and .mtx.gz, .mat, .h5ad, .h5 and .hdf5, .zarr, or a folder of images
-    of one size, whose sub-folders are the labels. All of it is brought into memory; `open_on_disk`
-    is for what does not fit.
+    recognised), .parquet, .mtx and .mtx.gz, .mat, .h5ad, .h5 and .hdf5, .zarr, or a folder of
+    images of one size, whose sub-folders are the labels. All samples are read into memory; for data
+    that do not fit there is `open_on_disk`.
     """
     path = Path(path)
     if path.is_dir() and path.suffix.lower() != ".zarr":
@@ -46,15 +50,15 @@ def read(path: str | Path) -> Dataset:
             except Exception as problem:
                 raise DataError(
                     f"{path}: could not be read as {extension} ({problem}). Is it damaged, or of "
-                    "another kind?"
+                    "another format?"
                 ) from problem
     raise DataError(
-        f"{path}: unknown kind of file. Known: {', '.join(READERS)}, or a folder of images."
+        f"{path}: unknown kind of file. Known are {', '.join(READERS)} and folders of images."
     )
 
 
 def open_on_disk(path: str | Path) -> Dataset:
-    """Samples that stay in their file, .npy, .h5, .hdf5 or .zarr, and are read by slices."""
+    """Samples that stay in their file (.npy, .h5, .hdf5 or .zarr) and are read in slices."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file.")
@@ -62,7 +66,7 @@ def open_on_disk(path: str | Path) -> Dataset:
     if opened is None:
         raise DataError(
             f"{path}: only {', '.join(ON_DISK)} can be read piece by piece. Convert the data to "
-            "one of them (numpy.save), or do without a limit of memory and without Dask."
+            "one of them (numpy.save), or work without a memory limit and without Dask."
         )
     try:
         return opened(path)
@@ -75,18 +79,18 @@ def open_on_disk(path: str | Path) -> Dataset:
     except Exception as problem:
         raise DataError(
             f"{path}: could not be opened as {path.suffix} ({problem}). Is it damaged, or of "
-            "another kind?"
+            "another format?"
         ) from problem
 
 
 def read_labels(path: str | Path) -> np.ndarray:
-    """Labels from .npy, from text with one label a line, or from the last column of a .csv or
+    """Labels from .npy, from text with one label per line, or from the last column of a .csv or
     .tsv. A first line such as "label" or "class" is a header."""
     return read_named_labels(path)[1]
 
 
 def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
-    """The names of samples, where a .csv or .tsv has them in its first column, and their labels."""
+    """The names of samples, if a .csv or .tsv has them in its first column, and their labels."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file.")
@@ -112,7 +116,7 @@ def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
 
 
 HEADINGS = ("label", "labels", "class", "target", "y", "cluster")
-"""First lines of labels that are no label."""
+"""First lines that are a header and not a label."""
 
 
 def _load_numpy(path: Path) -> Any:
@@ -121,7 +125,7 @@ def _load_numpy(path: Path) -> Any:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as problem:
         raise DataError(
-            f"{path}: holds no array of numbers, or is no file that numpy.save wrote. Save the "
+            f"{path}: holds no array of numbers, or was not written by numpy.save. Save the "
             "samples as an array of floats."
         ) from problem
 
@@ -138,9 +142,9 @@ def _open_hdf5(path: Path) -> Dataset:
     import h5py
 
     file = h5py.File(path, "r")
-    content: dict[str, Any] = {}
+    content: dict[str, Array] = {}
     file.visititems(
-        lambda name, one: content.update({name: one}) if hasattr(one, "shape") else None
+        lambda name, item: content.update({name: item}) if hasattr(item, "shape") else None
     )
     return _matrix(path, content[_only(path, content, ("X", "data"))])
 
@@ -148,22 +152,22 @@ def _open_hdf5(path: Path) -> Dataset:
 def _open_zarr(path: Path) -> Dataset:
     import zarr
 
-    found: Any = zarr.open(str(path), mode="r")
-    if not hasattr(found, "shape"):
-        content = dict(found.arrays())
-        found = content[_only(path, content, ("X", "data"))]
-    return _matrix(path, found)
+    opened: Array = zarr.open(str(path), mode="r")
+    if not hasattr(opened, "shape"):
+        content = dict(opened.arrays())
+        opened = content[_only(path, content, ("X", "data"))]
+    return _matrix(path, opened)
 
 
-def _in_memory(open_it: Callable[[Path], Dataset]) -> Callable[[Path], Dataset]:
-    """Reads what the other opens."""
+def _in_memory(open_file: Callable[[Path], Dataset]) -> Callable[[Path], Dataset]:
+    """A reader that opens a file with `open_file` and reads all of it into memory."""
 
-    def read_it(path: Path) -> Dataset:
-        dataset = open_it(path)
+    def read_file(path: Path) -> Dataset:
+        dataset = open_file(path)
         check_chunks(dataset.X)
         return replace(dataset, X=np.asarray(dataset.X[:]))
 
-    return read_it
+    return read_file
 
 
 def _read_npz(path: Path) -> Dataset:
@@ -178,7 +182,7 @@ def _read_npz(path: Path) -> Dataset:
 def _read_mtx(path: Path) -> Dataset:
     from scipy.io import mmread
 
-    X: Any = mmread(path)
+    X: Array = mmread(path)
     return _matrix(path, X.tocsr() if scipy.sparse.issparse(X) else X)
 
 
@@ -202,7 +206,7 @@ def _read_images(folder: Path) -> Dataset:
     for file in files:
         try:
             with Image.open(file) as image:
-                # 16-bit and floating-point greys as they are; colours become 8-bit greys.
+                # 16-bit and floating-point greys stay as they are; colours become 8-bit greys.
                 deep = image.mode.startswith(("I", "F"))
                 pixels = np.asarray(image if deep else image.convert("L"))
         except OSError as problem:
@@ -224,8 +228,8 @@ def _read_images(folder: Path) -> Dataset:
     )
 
 
-def _only(path: Path, content: dict[str, Any], usual: tuple[str, ...]) -> str:
-    """The one matrix in a file of several arrays: by its usual name, or because it is the only."""
+def _only(path: Path, content: Mapping[str, Array], usual: tuple[str, ...]) -> str:
+    """The name of the samples in a file of arrays: a usual name, or that of the only matrix."""
     for name in usual:
         if name in content:
             return name
@@ -238,7 +242,7 @@ def _only(path: Path, content: dict[str, Any], usual: tuple[str, ...]) -> str:
     )
 
 
-def _matrix(path: Path, X: Any, y: Any = None) -> Dataset:
+def _matrix(path: Path, X: Array, y: ArrayLike | None = None) -> Dataset:
     if getattr(X, "ndim", 2) != 2:
         raise DataError(
             f"{path}: samples must be a matrix (n_samples, n_features), got shape {X.shape}."

@@ -1,30 +1,36 @@
-"""Tables: CSV, TSV and Parquet, with header and index column found out."""
+"""Tables: CSV, TSV and Parquet. Header and index column are recognised."""
 
 from __future__ import annotations
 
 import gzip
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepnmf.data.dataset import DataError, Dataset
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 IDS = ("id", "sample", "sample_id", "sampleid", "sample id", "index", "cell", "cell_id", "barcode")
-"""Names of a first column that numbers the samples."""
+"""Names of a first column that holds identifiers of the samples."""
 COUNTED = 5
-"""From so many columns on, a first row 0, 1, 2, … is taken for a header."""
+"""With at least this many columns, a first row 0, 1, 2, … is taken for a header."""
 SHORT = 40
-"""Characters of an entry that messages show."""
+"""How many characters of an entry messages show."""
 MISSING = ("", "na", "n/a", "nan", "null", "none")
 
 
 def read_csv(path: Path) -> Dataset:
-    """A text table. The separator follows the extension, or is what a .csv has in its place: ";",
-    with decimal commas or points, or a tab. A first row with text in it, or that counts its columns
-    from 0, is a header; a first column of text, without a name, or of different whole numbers
-    under a name such as "id", is the names of the samples."""
+    """A text table.
+
+    The separator follows the extension; a .csv may also use ";", with decimal commas or points, or
+    tabs. The first row is a header if it holds text or counts the columns from 0. The first column
+    holds the names of the samples if it is text, if its header is empty, or if it holds distinct
+    whole numbers under a name such as "id".
+    """
     import pandas as pd
 
     form = _format(path)
@@ -37,12 +43,12 @@ def read_csv(path: Path) -> Dataset:
         cells = [cell.replace(",", ".") for cell in cells]
     header = _is_header(cells)
     table = pd.read_csv(path, header=0 if header else None, low_memory=False, **form)
-    # pandas takes the first column as index by itself where the header is one cell shorter.
+    # Where the header is one cell shorter, pandas takes the first column as the index.
     named = not isinstance(table.index, pd.RangeIndex)
     if isinstance(table.index, pd.MultiIndex):
         raise DataError(
             f"{path}: rows have {table.index.nlevels + table.shape[1]} entries, the first row has "
-            f"{len(cells)}. They are separated by {form['sep']!r}: is a decimal comma among them?"
+            f"{len(cells)}. They are separated by {form['sep']!r}: are there decimal commas?"
         )
     first = table.iloc[:, 0] if len(table.columns) else None
     numbered = header and cells[0].lower() in IDS and first is not None and _counts(first)
@@ -50,8 +56,8 @@ def read_csv(path: Path) -> Dataset:
     return _from_table(path, table, header, named, unnamed)
 
 
-def _format(path: Path) -> dict[str, Any]:
-    """How entries are separated, and their decimals."""
+def _format(path: Path) -> dict[str, str]:
+    """The separator of entries and the decimal sign, as arguments of pandas."""
     if ".tsv" in path.name.lower():
         return {"sep": "\t"}
     opened = gzip.open if path.suffix.lower() == ".gz" else open
@@ -65,16 +71,16 @@ def _format(path: Path) -> dict[str, Any]:
     return {"sep": "\t" if "\t" in first and "," not in first else ","}
 
 
-def _counts(column: Any) -> bool:
-    """Whether a column holds whole numbers, each once."""
+def _counts(column: pd.Series) -> bool:
+    """Whether a column holds distinct whole numbers."""
     import pandas as pd
 
     return bool(pd.api.types.is_integer_dtype(column) and column.is_unique)
 
 
 def _is_header(cells: list[str]) -> bool:
-    """Whether a first row names the columns: it has text, beyond the name of a sample, or numbers
-    its columns behind a first cell that is no number."""
+    """Whether a first row names the columns: it has text after the first cell, counts all columns
+    from 0, or counts those after a first cell that is not a number."""
     rest = cells[1:] or cells
     if any(not _is_number(cell) and cell.lower() not in MISSING for cell in rest):
         return True
@@ -85,15 +91,17 @@ def _is_header(cells: list[str]) -> bool:
 
 
 def read_parquet(path: Path) -> Dataset:
-    """A Parquet table; a first column of text, or an index of text, names the samples."""
+    """A Parquet table. A first column of text, or an index, holds the names of the samples."""
     import pandas as pd
-    import pyarrow  # noqa: F401  (said by name where it is missing)
+    import pyarrow  # noqa: F401  (so that an error names it)
 
     table = pd.read_parquet(path)
     return _from_table(path, table, True, not isinstance(table.index, pd.RangeIndex), False)
 
 
-def _from_table(path: Path, table: Any, header: bool, named: bool, unnamed: bool) -> Dataset:
+def _from_table(
+    path: Path, table: pd.DataFrame, header: bool, named: bool, unnamed: bool
+) -> Dataset:
     if table.shape[0] == 0:
         raise DataError(f"{path}: has no rows of data.")
     names = table.index.to_numpy(dtype=object) if named else None
@@ -126,17 +134,17 @@ def _from_table(path: Path, table: Any, header: bool, named: bool, unnamed: bool
     )
 
 
-def _short(cell: Any) -> str:
+def _short(cell: object) -> str:
     text = str(cell)
     return text if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
-def _is_text(column: Any) -> bool:
+def _is_text(column: pd.Series) -> bool:
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return False
-    # Whole numbers too large for a machine integer are objects, but numbers all the same.
+    # pandas holds very large whole numbers as objects, but they are numbers.
     return not all(isinstance(cell, int | float) for cell in column)
 
 

@@ -1,12 +1,12 @@
 """K-means for many sets of codes at once: K-means++ starts, then Lloyd's iterations.
 
-Every step is a product or a sum over a whole stack (…, n, k), so a card does a thousand
-clusterings in the time of one.
+Every step is a product or a sum over a stack (…, n, k), so a GPU does a thousand clusterings in the
+time of one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -16,15 +16,15 @@ MAX_ITER = 300
 
 
 def greedy_trials(clusters: int) -> int:
-    """How many candidates for a centre greedy K-means++ looks at, as in scikit-learn."""
+    """How many candidates for a centre greedy K-means++ tries, as in scikit-learn."""
     return 2 + int(np.log(clusters))
 
 
-def kmeans_many(Z: Array, clusters: int, seeds: Any, trials: int = 1) -> np.ndarray:
+def kmeans_many(Z: Array, clusters: int, seeds: Iterable[int], trials: int = 1) -> np.ndarray:
     """Labels (runs, n) of K-means on every Z[run] (n, k), one seed per run.
 
-    With `trials` > 1 K-means++ is greedy: of so many candidates for a centre it takes the one that
-    leaves the smallest sum of squared distances.
+    With `trials` > 1 K-means++ is greedy: of that many candidates for a centre it takes the one
+    that leaves the smallest sum of squared distances.
     """
     xp = namespace(Z)
     runs = Z.shape[0]
@@ -36,10 +36,10 @@ def kmeans_many(Z: Array, clusters: int, seeds: Any, trials: int = 1) -> np.ndar
     labels: Array = None
     for _ in range(MAX_ITER):
         distances = _distances(Z, squares, centres)
-        found = xp.argmin(distances, axis=-1)
-        if labels is not None and bool(xp.all(found == labels)):
+        nearest = xp.argmin(distances, axis=-1)
+        if labels is not None and bool(xp.all(nearest == labels)):
             break
-        labels = found
+        labels = nearest
         member = xp.astype(labels[..., None] == xp.arange(clusters, device=Z.device), Z.dtype)
         count = xp.sum(member, axis=-2)
         centres = (member.mT @ Z) / at_least(count, 1)[..., None]
@@ -63,7 +63,7 @@ def _plus_plus(
     for index in range(clusters):
         mass = xp.cumulative_sum(nearest, axis=-1)
         total = mass[:, -1:]
-        # Where nothing is left to explain, every sample is as good.
+        # Where every sample coincides with a centre, all are equally likely.
         mass = xp.where(total > 0, mass, xp.cumulative_sum(xp.ones_like(nearest), axis=-1))
         threshold = uniform[:, index] * mass[:, -1:]
         below = xp.astype(mass[:, None, :] <= threshold[..., None], xp.int64)
@@ -86,7 +86,7 @@ def _distances(Z: Array, squares: Array, centres: Array) -> Array:
 
 
 def _refill(Z: Array, distance: Array, centres: Array, empty: Array) -> Array:
-    """Empty clusters take the samples that are farthest from their centres."""
+    """Give empty clusters the samples that are farthest from their centres."""
     xp = namespace(Z)
     order = xp.argsort(distance, axis=-1, descending=True)
     rank = xp.cumulative_sum(xp.astype(empty, xp.int64), axis=-1) - 1

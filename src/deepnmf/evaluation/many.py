@@ -5,9 +5,8 @@ The same scores as in `metrics`, in the same letters.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, xlogy
 from sklearn.preprocessing import normalize as to_unit_norm
@@ -18,12 +17,12 @@ from deepnmf.evaluation.clustering import check_protocol, summary
 from deepnmf.evaluation.kmeans import greedy_trials, kmeans_many
 
 AT_ONCE = 2e8
-"""Distances between samples and centres that are held at a time."""
+"""The most distances between samples and centres in memory at a time."""
 
 
 def cluster_scores_many(
     Z: Array,
-    y: Any,
+    y: ArrayLike,
     n_clusters: int | None = None,
     repeats: int = 10,
     normalize: str | None = None,
@@ -32,8 +31,8 @@ def cluster_scores_many(
 ) -> list[Bunch]:
     """`cluster_scores` for every Z[run] of a stack (runs, n_samples, k), where the stack lives.
 
-    `y` is (n_samples,) for all runs, or (runs, n_samples). A run's records are as those of
-    `cluster_scores`, with other random numbers.
+    `y` is (n_samples,) for all runs, or (runs, n_samples). Records are like those of
+    `cluster_scores`, from other random numbers.
     """
     values = scores_each_many(Z, y, n_clusters, repeats, normalize, random_state, start)
     clusters = len(np.unique(np.asarray(y))) if n_clusters is None else n_clusters
@@ -45,14 +44,14 @@ def cluster_scores_many(
 
 def scores_each_many(
     Z: Array,
-    y: Any,
+    y: ArrayLike,
     n_clusters: int | None = None,
     repeats: int = 10,
     normalize: str | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.RandomState | np.ndarray | None = 0,
     start: str = "greedy",
 ) -> dict[str, np.ndarray]:
-    """Every score of every K-means run, (repeats, runs) by name, of a stack of codes.
+    """Every score of every K-means run on a stack of codes, by name: (repeats, runs).
 
     `random_state` may also be the seeds themselves, an array (repeats, runs).
     """
@@ -63,34 +62,35 @@ def scores_each_many(
             "Z must be (runs, n_samples, k) and y (n_samples,) or (runs, n_samples), got shapes "
             f"{tuple(Z.shape)} and {np.shape(y)}."
         )
-    classes, codes = np.unique(labels, return_inverse=True)
-    codes = codes.reshape(labels.shape)
+    classes, numbers = np.unique(labels, return_inverse=True)
+    numbers = numbers.reshape(labels.shape)
     clusters = len(classes) if n_clusters is None else n_clusters
     check_protocol(Z.shape[1], clusters, repeats, normalize, start)
     if normalize == "l2":
         Z = _unit(Z)
     runs = Z.shape[0]
-    seeds = random_state
-    if np.ndim(random_state) != 2:
+    if isinstance(random_state, np.ndarray):
+        seeds = random_state
+    else:
         random = check_random_state(random_state)
         seeds = random.randint(np.iinfo(np.int32).max, size=(repeats, runs))
     at_once = max(1, int(AT_ONCE / (runs * Z.shape[1] * clusters)))
     trials = 1 if start == "plain" else greedy_trials(clusters)
-    found: list[dict[str, np.ndarray]] = []
+    batches: list[dict[str, np.ndarray]] = []
     for low in range(0, repeats, at_once):
-        some = seeds[low : low + at_once]
-        together = namespace(Z).concat([Z] * len(some))
-        predicted = kmeans_many(together, clusters, some.ravel(), trials)
-        truth = np.concatenate([codes] * len(some))
-        found.append(scores_of(confusions(truth, predicted, len(classes), clusters)))
+        batch = seeds[low : low + at_once]
+        stack = namespace(Z).concat([Z] * len(batch))
+        predicted = kmeans_many(stack, clusters, batch.ravel(), trials)
+        truth = np.concatenate([numbers] * len(batch))
+        batches.append(scores_of(confusions(truth, predicted, len(classes), clusters)))
     return {
-        name: np.concatenate([scores[name] for scores in found]).reshape(repeats, runs)
-        for name in found[0]
+        name: np.concatenate([scores[name] for scores in batches]).reshape(repeats, runs)
+        for name in batches[0]
     }
 
 
 def confusions(y_true: np.ndarray, y_pred: np.ndarray, classes: int, clusters: int) -> np.ndarray:
-    """N (runs, classes, clusters) from labels 0 … − 1 (runs, n_samples)."""
+    """N (runs, classes, clusters) from labels (runs, n_samples) that count from 0."""
     runs = y_true.shape[0]
     cell = (np.arange(runs)[:, None] * classes + y_true) * clusters + y_pred
     counts = np.bincount(cell.ravel(), minlength=runs * classes * clusters)
@@ -118,9 +118,9 @@ def scores_of(N: np.ndarray) -> dict[str, np.ndarray]:
     nonempty = np.maximum(rows, 1)
     shares = np.where(rows > 0, N.max(axis=2) / nonempty, 0)
     matched = [N[run][linear_sum_assignment(N[run], maximize=True)].sum() for run in range(len(N))]
-    # Pairs of samples: together in both, and by chance.
+    # Pairs of samples that are together: in both, in either, and by chance.
     pairs, by_rows, by_columns, all_pairs = (
-        (part - n) / 2 for part in (squares, rows_squared, columns_squared, n * n)
+        (count - n) / 2 for count in (squares, rows_squared, columns_squared, n * n)
     )
     chance = by_rows * by_columns / np.maximum(all_pairs, 1)
     return {
@@ -148,7 +148,7 @@ def _expected_information(rows: np.ndarray, columns: np.ndarray, n: np.ndarray) 
 
         Σ_ij Σ_c (c/n) log(n c / (a_i b_j)) P(c),    P hypergeometric with a_i, b_j, n.
 
-    A term depends on the sizes alone, and few sizes occur: each pair is worked out once.
+    A term depends on the sizes alone, and few sizes occur, so each pair is computed once.
     """
     expected = np.empty(len(n))
     terms: dict[tuple[float, float, float], float] = {}
@@ -178,7 +178,7 @@ def _term(a: float, b: float, n: float) -> float:
 
 
 def _unit(Z: Array) -> Array:
-    """Codes of unit norm; a code of zeros stays."""
+    """Codes scaled to unit norm; codes of zeros stay zero."""
     if isinstance(Z, np.ndarray):
         return to_unit_norm(Z.reshape(-1, Z.shape[-1])).reshape(Z.shape)
     xp = namespace(Z)

@@ -1,4 +1,4 @@
-"""What an experiment is: data, models, folds, runs, and how codes are scored; read from TOML."""
+"""An experiment: data, models, folds, runs, and how codes are scored; read from TOML."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ import numpy as np
 
 from deepnmf.models.registry import MODELS
 
-NAMES = (
-    "table2", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "sensitivity", "finetuning",
-    "readings",
-)  # fmt: skip
 TITLES = {
     "dnmf": "DNMF", "sdnmf/l": "SDNMF/L", "sdnmf/r": "SDNMF/R", "sdnmf/rl1": "SDNMF/RL1",
     "sdnmf/rl2": "SDNMF/RL2", "nenmf": "NeNMF", "pgnmf": "PgNMF",
     "deep-semi-nmf": "Deep Semi-NMF", "multilayer-nmf": "Multi-layer NMF",
 }  # fmt: skip
 
+Table = Mapping[str, Any]
+"""A table of a TOML file."""
 SMALL_ONLY = ("settings", "scale", "random", "vary")
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """One row of a table, one box of a figure: a fit's codes as K-means gets them."""
+    """One row of a table or one box of a figure: how K-means gets the codes of a fit."""
 
     name: str
     project: bool = False
@@ -36,9 +34,9 @@ class Scoring:
     normalize: str | None = None
     """"l2": codes of unit norm."""
     paper: Mapping[str, float] = field(default_factory=dict)
-    """What the paper has, by score."""
+    """The paper's figures, by score."""
     group: str = ""
-    """Where the box stands in a figure."""
+    """The group of a box in a figure."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,12 @@ class Fit:
 
     model: str
     layers: tuple[int, ...]
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     scorings: tuple[Scoring, ...]
 
     @property
     def key(self) -> str:
-        """What tells this fit from the others of an experiment."""
+        """A text that no other fit of the experiment has."""
         options = ",".join(f"{name}={value}" for name, value in sorted(self.options.items()))
         return f"{self.model} {'-'.join(map(str, self.layers))} {options}".strip()
 
@@ -64,7 +62,7 @@ class Fit:
 
     @property
     def deterministic(self) -> bool:
-        """Whether seeds change nothing: NNSVD with a fill that is not random."""
+        """Whether all seeds give the same fit: NNSVD with a fill that is not random."""
         parameters = self.estimator.get_params()
         return parameters.get("start") == "nnsvd" and parameters.get("fill") != "random"
 
@@ -81,40 +79,39 @@ class Experiment:
     dtype: str = "float32"
     folds: int = 7
     first_folds: int = 7
-    """How many of the folds are done. 0: the samples are coded that were trained on."""
+    """How many of the folds are used. 0: the training samples are coded, none are held out."""
     runs: int = 20
     kmeans: int = 10
     """K-means runs per fit; 0 without labels."""
     kmeans_start: str = "plain"
     """As in `cluster_scores`."""
     stability: bool = False
-    """Whether the parts of different seeds are compared; all seeds of a fold are then fitted
-    before the first of them has its rows."""
+    """Whether the parts of different seeds are compared. All seeds of a fold are then fitted before
+    any of their rows is written."""
     classes: int | None = None
-    """Only the samples of so many classes."""
-    metrics: tuple[str, ...] = ("nmi", "naive_precision", "error_rate")
+    """Use only the samples of the first so many classes."""
     boxes: tuple[str, ...] = ()
     """The scores that box plots show."""
     lines: tuple[str, ...] = ()
-    """The scores that are shown as lines over what varies."""
+    """The scores that are drawn as lines over the settings that vary."""
 
 
 def load(name: str, full: bool = False) -> Experiment:
     """The experiment of that name, at the paper's size or small."""
     common, table = (read_table(file) for file in ("common", name))
-    for part in ("settings", "small"):
-        table[part] = merged(common[part], table.get(part, {}))
+    for section in ("settings", "small"):
+        table[section] = merged(common[section], table.get(section, {}))
     return from_table(name, table, full)
 
 
 def read_table(name: str) -> dict[str, Any]:
-    """What the settings file of that name holds."""
+    """The content of the settings file of that name."""
     text = (files("deepnmf.experiments") / "settings" / f"{name}.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 
-def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
-    """An experiment from what its TOML holds; `small` replaces what is in it unless `full`."""
+def from_table(name: str, table: Table, full: bool) -> Experiment:
+    """An experiment from its TOML table; unless `full`, the entries of `small` replace others."""
     table = dict(table)
     small = table.pop("small", {})
     if not full:
@@ -143,16 +140,16 @@ def from_table(name: str, table: Mapping[str, Any], full: bool) -> Experiment:
     )
 
 
-def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(settings: Table, changes: Table) -> dict[str, Any]:
     """Settings with changes, also within the sections of single models."""
-    found = dict(settings)
+    changed = dict(settings)
     for name, value in changes.items():
-        section = isinstance(value, Mapping)
-        found[name] = {**found.get(name, {}), **value} if section else value
-    return found
+        is_section = isinstance(value, Mapping)
+        changed[name] = {**changed.get(name, {}), **value} if is_section else value
+    return changed
 
 
-def _fit(entry: Mapping[str, Any], settings: Mapping[str, Any], scale: float) -> Fit:
+def _fit(entry: Table, settings: Table, scale: float) -> Fit:
     model = str(entry["model"])
     options = options_for(model, settings, entry.get("options", {}))
     scorings = tuple(
@@ -168,11 +165,11 @@ def _fit(entry: Mapping[str, Any], settings: Mapping[str, Any], scale: float) ->
     return Fit(model, scaled(entry["layers"], scale), options, scorings)
 
 
-def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: float) -> list[Fit]:
-    """Every model with every choice of layers, a box each; links as further boxes."""
+def _grid(grid: Table | None, settings: Table, scale: float) -> list[Fit]:
+    """Every model with every choice of layers, one box each; further links are further boxes."""
     if grid is None:
         return []
-    choices: Iterable[Any] = grid.get("layers", [])
+    choices: Iterable[list[int]] = grid.get("layers", [])
     drawn = grid.get("random")
     if drawn is not None:
         choices = _random_layers(drawn)
@@ -201,41 +198,40 @@ def _grid(grid: Mapping[str, Any] | None, settings: Mapping[str, Any], scale: fl
                 for kind in kinds
             ]
         fits.append(Fit(model, scaled(layers, scale), options, tuple(rows)))
-    # A model that does not depend on the lower layers is there once.
+    # A model of the last layer alone is kept once, whatever the layers below.
     unique = {(fit.key, tuple(row.group for row in fit.scorings)): fit for fit in fits}
     return list(unique.values())
 
 
-def _combinations(vary: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-    """Every choice of what varies."""
+def _combinations(vary: Mapping[str, Iterable[float]]) -> list[dict[str, float]]:
+    """Every combination of the settings that vary."""
     return [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
-def _random_layers(drawn: Mapping[str, Any]) -> list[list[int]]:
-    """Sizes of hidden layers from an exponential distribution, the lower the larger."""
+def _random_layers(drawn: Table) -> list[list[int]]:
+    """Sizes of hidden layers from an exponential distribution, lower layers larger."""
     rng = np.random.default_rng(int(drawn.get("seed", 0)))
     top = int(drawn["top"])
-    found = []
+    layers = []
     for depth in drawn["depths"]:
         for _ in range(int(drawn["draws"])):
             sizes = np.clip(rng.exponential(drawn["mean"], depth - 1), top + 1, drawn["largest"])
-            found.append([*sorted((int(size) for size in sizes), reverse=True), top])
-    return found
+            layers.append([*sorted((int(size) for size in sizes), reverse=True), top])
+    return layers
 
 
-def options_for(model: str, settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings for all models that this one takes, then those of a section named after it,
+def options_for(model: str, settings: Table, own: Mapping[str, object]) -> dict[str, object]:
+    """The options of a model: the shared settings it takes, then those in a section with its name,
     then its own."""
     takes = MODELS[model].options
     shared = {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
     chosen = {**shared, **settings.get(model, {})}
-    found = {name: value for name, value in chosen.items() if name in takes}
-    found |= {name: value for name, value in own.items() if name in takes}
-    if found.get("link") == "identity":
-        del found["link"]
-    return found
+    options = {name: value for name, value in {**chosen, **own}.items() if name in takes}
+    if options.get("link") == "identity":
+        del options["link"]
+    return options
 
 
 def scaled(layers: Iterable[int], scale: float) -> tuple[int, ...]:
-    """Sizes of layers for a small version."""
+    """Sizes of layers, scaled for a small version."""
     return tuple(max(2, round(size * scale)) for size in layers)

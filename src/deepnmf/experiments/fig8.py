@@ -18,12 +18,12 @@ from deepnmf.models.advice import complete
 from deepnmf.models.storage import load, save
 from deepnmf.report.plots import class_hierarchy
 
-COLUMNS = ("layer", "unit", "parent", "weight", "share")
+FIGURE_COLUMNS = ("layer", "unit", "parent", "weight", "share")
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A model, the data it is fitted to, and the class that is shown."""
+    """A fit, its data, and the class that the figure shows."""
 
     fit: design.Fit
     data: str
@@ -32,7 +32,7 @@ class Hierarchy:
 
 
 def settings(full: bool) -> Hierarchy:
-    """At the paper's size, or small: few classes and small layers."""
+    """The settings at the paper's size, or small: few classes and small layers."""
     table, common = design.read_table("fig8"), design.read_table("common")
     small, changes = table.pop("small"), {}
     if not full:
@@ -45,15 +45,15 @@ def settings(full: bool) -> Hierarchy:
 
 
 def samples(hierarchy: Hierarchy, dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """The samples of the classes asked for, scaled to unit norm, and their labels."""
+    """The samples of the chosen classes, scaled to unit norm, and their labels."""
     assert dataset.y is not None
-    chosen = np.unique(dataset.y)[: hierarchy.classes]
-    mine = np.isin(dataset.y, chosen)
-    return normalize(dataset.X[mine].astype(np.float32)), dataset.y[mine]
+    classes = np.unique(dataset.y)[: hierarchy.classes]
+    chosen = np.isin(dataset.y, classes)
+    return normalize(dataset.X[chosen].astype(np.float32)), dataset.y[chosen]
 
 
 def fitted(hierarchy: Hierarchy, X: np.ndarray, path: Path, device: str) -> Any:
-    """The model, from its file if it is there."""
+    """The fitted model: read from its file, or fitted and written there first."""
     if not path.exists():
         model = complete(hierarchy.fit.estimator.set_params(device=device, random_state=0).fit(X))
         notes = {"model": hierarchy.fit.model, "data": hierarchy.data, "normalize": "l2"}
@@ -62,21 +62,21 @@ def fitted(hierarchy: Hierarchy, X: np.ndarray, path: Path, device: str) -> Any:
 
 
 def rows(tree: Tree) -> pd.DataFrame:
-    """What the figure shows: the parts of the class, then the parts of the first of them, …"""
-    found: list[dict[str, Any]] = []
+    """What the figure shows: the parts of the class, then those of the first of them, and so on."""
+    lines: list[dict[str, str | float]] = []
     parent: Node | None = None
     nodes = tree.children
     while nodes and nodes[0].layer:
         for node in nodes:
             above = "class" if parent is None else parent.unit
             values = (node.layer, node.unit, above, node.weight, node.share)
-            found.append(dict(zip(COLUMNS, values, strict=True)))
+            lines.append(dict(zip(FIGURE_COLUMNS, values, strict=True)))
         parent, nodes = nodes[0], nodes[0].children
-    return pd.DataFrame(found, columns=list(COLUMNS))
+    return pd.DataFrame(lines, columns=list(FIGURE_COLUMNS))
 
 
 def draw(
-    hierarchy: Hierarchy, model: Any, X: np.ndarray, y: np.ndarray, shape: Any
+    hierarchy: Hierarchy, model: Any, X: np.ndarray, y: np.ndarray, shape: tuple[int, int] | None
 ) -> tuple[Figure, pd.DataFrame]:
     """The figure, and the numbers on it."""
     tree = explain(model, X, label=hierarchy.label, labels=y, order="weight")

@@ -15,16 +15,16 @@ COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#d
 
 
 def boxes(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
-    """A panel per model, a box per group, in the TOML's order."""
+    """One panel per model and one box per group, in the order of the TOML file."""
     names = _names(experiment, rows)
     columns = min(3, len(names))
     lines = -(-len(names) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.0 * lines + 0.5), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False, sharey=True)
     for place, name in zip(axes.flat, names, strict=False):
-        mine = rows[rows["name"] == name]
-        groups = _in_order((row.group for row in _scorings(experiment)), mine["group"])
-        values = [mine.loc[mine["group"] == group, metric].astype(float) for group in groups]
+        scores = rows[rows["name"] == name]
+        groups = _in_order((row.group for row in _scorings(experiment)), scores["group"])
+        values = [scores.loc[scores["group"] == group, metric].astype(float) for group in groups]
         drawn = place.boxplot(
             values, patch_artist=True, widths=0.6, medianprops={"color": "0.1"},
             flierprops={"markersize": 2, "alpha": 0.4},
@@ -45,20 +45,21 @@ def boxes(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
 
 
 def lines(experiment: Experiment, rows: pd.DataFrame, metric: str) -> Figure:
-    """A panel per model: the mean score over the first strength, a line for each of the second."""
+    """One panel per model: the mean score over the first strength, one line per second strength."""
     names = _names(experiment, rows)
     figure = Figure(figsize=(3.4 * len(names), 3.4), layout="constrained")
     axes = figure.subplots(1, len(names), squeeze=False, sharey=True)[0]
     for place, name in zip(axes, names, strict=True):
-        mine = rows[rows["name"] == name]
-        found = mine[metric].astype(float).groupby(mine["group"], sort=False).agg(["mean", "std"])
-        # "mu = 0.1, lam = 0.01": where on the axis, and which line.
-        at = found.index.str.partition(", ").to_frame(index=False)
-        where = at[0].str.split(" = ", expand=True)
-        for index, line in enumerate(dict.fromkeys(at[2])):
-            on = np.flatnonzero(at[2] == line)
+        scores = rows[rows["name"] == name]
+        by_group = scores[metric].astype(float).groupby(scores["group"], sort=False)
+        points = by_group.agg(["mean", "std"])
+        # A group such as "mu = 0.1, lam = 0.01": the place on the axis, and the line.
+        strengths = points.index.str.partition(", ").to_frame(index=False)
+        where = strengths[0].str.split(" = ", expand=True)
+        for index, line in enumerate(dict.fromkeys(strengths[2])):
+            on = np.flatnonzero(strengths[2] == line)
             place.errorbar(
-                where.loc[on, 1].astype(float), found["mean"].iloc[on], found["std"].iloc[on],
+                where.loc[on, 1].astype(float), points["mean"].iloc[on], points["std"].iloc[on],
                 label=_greek(line) or None, capsize=2, marker="o", markersize=3,
                 color=COLOURS[index % len(COLOURS)],
             )  # fmt: skip
@@ -79,14 +80,14 @@ def _scorings(experiment: Experiment) -> Iterator[Scoring]:
 
 
 def _names(experiment: Experiment, rows: pd.DataFrame) -> list[str]:
-    """The models there are rows of."""
+    """The models that have rows."""
     return _in_order((scoring.name for scoring in _scorings(experiment)), rows["name"])
 
 
-def _in_order(planned: Iterable[str], found: Iterable[str]) -> list[str]:
-    """What was found, each once, what was planned first: rows come in any order."""
-    found = list(found)
-    return [one for one in dict.fromkeys([*planned, *found]) if one in set(found)]
+def _in_order(planned: Iterable[str], present: Iterable[str]) -> list[str]:
+    """The names that are present, each once, in the planned order: rows come in any order."""
+    present = list(present)
+    return [name for name in dict.fromkeys([*planned, *present]) if name in set(present)]
 
 
 def _greek(text: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -20,8 +18,9 @@ METHODS = ("projected gradient", "accelerated", "bound 2 LC ‖H_0 − H*‖²/(
 def gaps(X: np.ndarray, parts: int, steps: int) -> pd.DataFrame:
     """q(H_k) − q(H*) for the codes of X (n, m), from H = 0, by the number of steps k.
 
-    The parts are those of a fit; q* is where coordinate descent ends. The accelerated method is
-    the solver's, restarts included, run anew for every k; the bound is Beck and Teboulle's.
+    The parts are those of a fit, and q* is where coordinate descent ends. The accelerated method is
+    the solver's, with its restarts, and starts from 0 for every k. The bound is Beck and
+    Teboulle's.
     """
     X = X.astype(np.float64)
     W = dnmf(parts, max_iter=30, tol=0, random_state=0).fit(X).components_.T
@@ -31,7 +30,7 @@ def gaps(X: np.ndarray, parts: int, steps: int) -> pd.DataFrame:
     end = float(problem.value(best))
     counts = sorted({int(k) for k in np.geomspace(1, steps, 25)})
     distance = float(inner(best, best)) * problem.lipschitz.item()
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, str | float]] = []
     H, done = zero, 0
     for k in counts:
         H, done = _plain(problem, H, k - done), k
@@ -50,23 +49,23 @@ def _plain(problem: Quadratic, H: np.ndarray, steps: int) -> np.ndarray:
 
 
 def orders(frame: pd.DataFrame) -> dict[str, float]:
-    """p where the gap falls like k^−p over the last factor of ten in k, from a line through its
-    logarithm, by method."""
-    found = {}
+    """By method, p where the gap falls like k^−p over the last factor of ten in k: the slope of a
+    line through the logarithms."""
+    powers = {}
     for method in METHODS[:2]:
-        mine = frame[(frame["method"] == method) & (frame["gap"] > 1e-13)]
-        mine = mine[mine["steps"] >= mine["steps"].max() / 10]
-        found[method] = -float(np.polyfit(np.log(mine["steps"]), np.log(mine["gap"]), 1)[0])
-    return found
+        curve = frame[(frame["method"] == method) & (frame["gap"] > 1e-13)]
+        tail = curve[curve["steps"] >= curve["steps"].max() / 10]
+        powers[method] = -float(np.polyfit(np.log(tail["steps"]), np.log(tail["gap"]), 1)[0])
+    return powers
 
 
 def plot(frame: pd.DataFrame, title: str) -> Figure:
-    """Gaps over steps, both logarithmic."""
+    """Gaps over steps, on logarithmic axes."""
     figure = Figure(figsize=(5.5, 4), layout="constrained")
     place = figure.subplots()
     for method, style in zip(METHODS, ("o-", "s-", "k--"), strict=True):
-        mine = frame[(frame["method"] == method) & (frame["gap"] > 1e-15)]
-        place.loglog(mine["steps"], mine["gap"], style, markersize=3, label=method)
+        curve = frame[(frame["method"] == method) & (frame["gap"] > 1e-15)]
+        place.loglog(curve["steps"], curve["gap"], style, markersize=3, label=method)
     place.set_xlabel("steps k")
     place.set_ylabel("(q(H_k) − q*)/|q*|")
     place.set_title(title, fontsize=10)

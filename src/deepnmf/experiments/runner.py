@@ -1,10 +1,10 @@
-"""Runs an experiment: fits, codes, scores; a row for each, as it comes."""
+"""Runs an experiment: fits models, scores their codes, and writes a row for every score."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize as to_unit_norm
 
-from deepnmf.arrays import squared_norm
+from deepnmf.arrays import Array, squared_norm
 from deepnmf.arrays.tensors import to_cuda
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
 from deepnmf.evaluation.many import scores_each_many
+from deepnmf.evaluation.metrics import SCORES
 from deepnmf.experiments.design import Experiment, Fit, Scoring
-from deepnmf.experiments.rows import MEASURES, Rows
+from deepnmf.experiments.rows import MEASURES, RowFile
 from deepnmf.explain.measures import mean_sparseness, relative_error, stability
 from deepnmf.links import LINKS
 from deepnmf.models.advice import complete
@@ -27,28 +28,27 @@ from deepnmf.models.many import fit_many, stackable, transform_many
 from deepnmf.samples.place import works_on_card
 from deepnmf.version import __version__
 
-Report = Callable[[str, int, int], None]
-"""Hears what was just done, and how many of how many."""
-SCORES = ("nmi", "naive_precision", "error_rate", "ami", "ari", "accuracy")
+Progress = Callable[[str, int, int], None]
+"""Called after every fit with its key, how many fits are done, and how many there are."""
 
 
 def run(
     experiment: Experiment,
     path: Path,
     device: str = "cpu",
-    report: Report | None = None,
+    report: Progress | None = None,
     dataset: Dataset | None = None,
 ) -> Path:
-    """Do what is not yet in the rows at `path`, and append it there.
+    """Do the fits that have no rows at `path` yet, and append theirs.
 
-    On a card all folds and seeds of a model are one stack, where the model can be stacked.
+    On a GPU all folds and seeds of a model are one stack, where the model can be stacked.
     """
     dataset = DATASETS[experiment.data][0]() if dataset is None else dataset
     X, y = _samples(experiment, dataset)
     if (y is None) != (experiment.kmeans == 0):
         raise ValueError(f"{experiment.name}: K-means is scored against labels; there are none.")
     folds = list(splits(experiment, X, y))
-    rows = Rows(path, {fit.key: _count(experiment, fit) for fit in experiment.fits})
+    rows = RowFile(path, {fit.key: _count(experiment, fit) for fit in experiment.fits})
     total = sum(len(folds) * _seeds(experiment, fit) for fit in experiment.fits)
     for fit in experiment.fits:
         wanted = [
@@ -63,17 +63,17 @@ def run(
             model.set_params(device=device)
         work = _stacked if card and stackable(model) else _one_by_one
         job = Job(experiment, fit, model, X, y, folds)
-        for fold, seed, found in work(job, wanted):
-            rows.append(_rows(experiment, fit, fold, seed, found))
+        for fold, seed, result in work(job, wanted):
+            rows.append(_rows(experiment, fit, fold, seed, result))
             if report is not None:
                 report(fit.key, len(rows.done), total)
     return path
 
 
 def splits(
-    experiment: Experiment, X: Any, y: np.ndarray | None
+    experiment: Experiment, X: Array, y: np.ndarray | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Training and test samples of the folds that are done; stratified where there are labels."""
+    """Training and test samples of the folds that are used; stratified where there are labels."""
     if experiment.first_folds == 0:
         everything = np.arange(X.shape[0])
         yield everything, everything
@@ -83,24 +83,24 @@ def splits(
     yield from list(folds.split(np.zeros(X.shape[0]), y))[: experiment.first_folds]
 
 
-def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
+def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Array, np.ndarray | None]:
     """X and y as the models see them."""
     X = dataset.X.astype(experiment.dtype)
     y = None if dataset.y is None else np.asarray(dataset.y)
     if experiment.classes is not None and y is not None:
-        some = np.isin(y, np.unique(y)[: experiment.classes])
-        X, y = X[some], y[some]
+        chosen = np.isin(y, np.unique(y)[: experiment.classes])
+        X, y = X[chosen], y[chosen]
     return (to_unit_norm(X) if experiment.normalize == "l2" else X), y
 
 
 def _seeds(experiment: Experiment, fit: Fit) -> int:
-    """Different fits per fold: one where seeds change nothing."""
+    """How many different fits a fold has: one where all seeds give the same fit."""
     return 1 if fit.deterministic else experiment.runs
 
 
 def _repeats(experiment: Experiment, fit: Fit) -> int:
-    """K-means runs per fit: as many in all as with one fit a run; 1 where there is nothing to
-    score."""
+    """K-means runs per fit. Where one fit stands for all seeds it gets the runs of all of them; 1
+    without labels."""
     if experiment.kmeans == 0:
         return 1
     return experiment.kmeans * experiment.runs // _seeds(experiment, fit)
@@ -117,13 +117,28 @@ class Job:
     experiment: Experiment
     fit: Fit
     model: Any
-    X: Any
+    X: Array
     y: np.ndarray | None
     folds: list[tuple[np.ndarray, np.ndarray]]
 
 
-Done = Iterator[tuple[int, int, dict[str, Any]]]
-"""Fold, seed, and what was found."""
+@dataclass(frozen=True)
+class Result:
+    """What is measured of one fit."""
+
+    objective: float
+    relative_error: float
+    seconds: float
+    held_out_error: float
+    sparsity_parts: float
+    sparsity_codes: float
+    stability: float = float("nan")
+    scores: Sequence[Mapping[str, np.ndarray]] = ()
+    """For each scoring, the scores of the K-means runs by name."""
+
+
+Done = Iterator[tuple[int, int, Result]]
+"""Fold, seed, and what was measured."""
 
 
 def _one_by_one(job: Job, wanted: list[tuple[int, int]]) -> Done:
@@ -138,29 +153,28 @@ def _one_by_one(job: Job, wanted: list[tuple[int, int]]) -> Done:
             fitted = complete(clone(job.model).set_params(random_state=seed).fit(X[train]))
             Z = np.asarray(fitted.transform(X[test]))
             seconds = time.perf_counter() - began
-            found = _about(fitted, X[train], Z, X[test], seconds)
             labels = None if y is None else y[test][None]
-            found["scores"] = [
-                {name: values[:, 0] for name, values in scores.items()}
-                for scores in _scores(experiment, fit, Z[None], labels, [(fold, seed)])
-            ]
+            scores = _scores(experiment, fit, Z[None], labels, [(fold, seed)])
+            result = replace(
+                _measure(fitted, X[train], Z, X[test], seconds), scores=_of_run(scores, 0)
+            )
             if not experiment.stability:
-                yield fold, seed, found
+                yield fold, seed, result
                 continue
-            done.append((fitted.components_, found))
-        alike = stability([parts for parts, _ in done])
-        for seed, (_, found), value in zip(seeds, done, alike, strict=False):
+            done.append((fitted.components_, result))
+        similar = stability([parts for parts, _ in done])
+        for seed, (_, result), value in zip(seeds, done, similar, strict=False):
             if (fold, seed) in wanted:
-                yield fold, seed, {**found, "stability": value}
+                yield fold, seed, replace(result, stability=value)
 
 
 def _stacked(job: Job, wanted: list[tuple[int, int]]) -> Done:
-    """All fits as stacks, one for the folds of each size."""
+    """All fits as stacks, one stack for the folds of each size."""
     sizes: dict[int, list[int]] = {}
     for fold in sorted({fold for fold, _ in wanted}):
         sizes.setdefault(len(job.folds[fold][0]), []).append(fold)
-    for some in sizes.values():
-        yield from _stack_of(job, some, wanted)
+    for same_size in sizes.values():
+        yield from _stack_of(job, same_size, wanted)
 
 
 def _stack_of(job: Job, some: list[int], wanted: list[tuple[int, int]]) -> Done:
@@ -179,35 +193,39 @@ def _stack_of(job: Job, some: list[int], wanted: list[tuple[int, int]]) -> Done:
         labels = np.repeat(np.stack([y[folds[fold][1]] for fold in some]), len(seeds), axis=0)
     runs = [(fold, seed) for fold in some for seed in seeds]
     scores = _scores(experiment, fit, codes, labels, runs)
-    alike: list[float] = [float("nan")] * len(models)
+    similar: list[float] = [float("nan")] * len(models)
     if experiment.stability:
         each = len(seeds)
         blocks = [models[low : low + each] for low in range(0, len(models), each)]
-        alike = [value for row in blocks for value in stability([one.components_ for one in row])]
+        similar = [
+            value for row in blocks for value in stability([fitted.components_ for fitted in row])
+        ]
     for place, (fold, seed) in enumerate(runs):
         if (fold, seed) in wanted:
             row = place // len(seeds)
-            found = _about(models[place], sets[row], codes[place], held_out[row], seconds)
-            found["stability"] = alike[place]
-            found["scores"] = [
-                {name: value[:, place] for name, value in values.items()} for values in scores
-            ]
-            yield fold, seed, found
+            result = _measure(models[place], sets[row], codes[place], held_out[row], seconds)
+            yield (
+                fold,
+                seed,
+                replace(result, stability=similar[place], scores=_of_run(scores, place)),
+            )
 
 
 def _scores(
     experiment: Experiment,
     fit: Fit,
-    codes: Any,
+    codes: Array,
     labels: np.ndarray | None,
     runs: list[tuple[int, int]],
 ) -> list[dict[str, np.ndarray]]:
-    """The scores of codes (runs, n, k), (repeats, runs) by name; for the same codes the same on
-    every machine. Without labels there are none."""
+    """For each scoring, the scores of codes (runs, n, k) by name: (repeats, runs).
+
+    The same codes have the same scores on every machine. Without labels, scores are NaN.
+    """
     repeats = _repeats(experiment, fit)
     if labels is None:
-        nothing = np.full((repeats, len(runs)), np.nan)
-        return [dict.fromkeys(SCORES, nothing) for _ in fit.scorings]
+        missing = np.full((repeats, len(runs)), np.nan)
+        return [dict.fromkeys(SCORES, missing) for _ in fit.scorings]
     draws = np.stack([_draws(fold, seed, repeats) for fold, seed in runs], axis=1)
     return [
         scores_each_many(
@@ -218,27 +236,30 @@ def _scores(
     ]  # fmt: skip
 
 
+def _of_run(scores: Sequence[Mapping[str, np.ndarray]], run: int) -> list[Mapping[str, np.ndarray]]:
+    """The scores of one run out of scores (repeats, runs)."""
+    return [{name: values[:, run] for name, values in table.items()} for table in scores]
+
+
 def _draws(fold: int, seed: int, count: int) -> np.ndarray:
-    """Seeds of K-means for a fit: its own, whatever else is fitted beside it."""
+    """The seeds of K-means for a fit. They do not depend on what else is fitted."""
     return np.random.SeedSequence([fold, seed]).generate_state(count) % 2**31
 
 
-def _about(fitted: Any, X: Any, Z: Any, held_out: Any, seconds: float) -> dict[str, Any]:
-    """What a row says about the fit itself, its training samples, and those held out."""
+def _measure(fitted: Any, X: Array, Z: Array, held_out: Array, seconds: float) -> Result:
+    """Measures of the fit itself, of its training samples X, and of the samples held out."""
     norm = float(squared_norm(X)) ** 0.5
-    last = fitted.history_[-1] if fitted.history_ else {"objective": float("nan")}
-    return {
-        "objective": last["objective"],
-        "relative_error": fitted.reconstruction_err_ / norm if norm else 0.0,
-        "seconds": seconds,
-        "held_out_error": relative_error(fitted, Z, held_out),
-        "sparsity_parts": mean_sparseness(fitted.components_),
-        "sparsity_codes": mean_sparseness(Z),
-        "stability": float("nan"),
-    }
+    return Result(
+        objective=fitted.history_[-1]["objective"] if fitted.history_ else float("nan"),
+        relative_error=fitted.reconstruction_err_ / norm if norm else 0.0,
+        seconds=seconds,
+        held_out_error=relative_error(fitted, Z, held_out),
+        sparsity_parts=mean_sparseness(fitted.components_),
+        sparsity_codes=mean_sparseness(Z),
+    )
 
 
-def _codes(fit: Fit, scoring: Scoring, Z: Any) -> Any:
+def _codes(fit: Fit, scoring: Scoring, Z: Array) -> Array:
     """The codes that K-means gets."""
     if not scoring.project:
         return Z
@@ -247,19 +268,19 @@ def _codes(fit: Fit, scoring: Scoring, Z: Any) -> Any:
 
 
 def _rows(
-    experiment: Experiment, fit: Fit, fold: int, seed: int, found: dict[str, Any]
-) -> list[dict[str, Any]]:
+    experiment: Experiment, fit: Fit, fold: int, seed: int, result: Result
+) -> list[dict[str, str | int]]:
     rows = []
-    for scoring, scores in zip(fit.scorings, found["scores"], strict=True):
+    for scoring, scores in zip(fit.scorings, result.scores, strict=True):
         for repeat in range(_repeats(experiment, fit)):
-            row = {
+            row: dict[str, str | int] = {
                 "experiment": experiment.name, "fit": fit.key, "fold": fold, "seed": seed,
                 "name": scoring.name, "group": scoring.group, "repeat": repeat,
-                "objective": f"{found['objective']:.6g}",
-                "relative_error": f"{found['relative_error']:.5f}",
-                "seconds": f"{found['seconds']:.2f}", "version": __version__,
+                "objective": f"{result.objective:.6g}",
+                "relative_error": f"{result.relative_error:.5f}",
+                "seconds": f"{result.seconds:.2f}", "version": __version__,
             }  # fmt: skip
             row |= {name: f"{scores[name][repeat]:.5f}" for name in SCORES}
-            row |= {name: f"{found[name]:.5f}" for name in MEASURES}
+            row |= {name: f"{getattr(result, name):.5f}" for name in MEASURES}
             rows.append(row)
     return rows

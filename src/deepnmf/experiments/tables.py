@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
+from deepnmf.evaluation.metrics import SCORES
 from deepnmf.experiments.design import Experiment
 
 HEADS = {
-    "nmi": "NMI", "naive_precision": "NP", "error_rate": "ER", "ami": "AMI", "ari": "ARI",
-    "accuracy": "accuracy", "relative_error": "error, training", "seconds": "seconds",
+    **SCORES, "relative_error": "error, training", "seconds": "seconds",
     "held_out_error": "error, held out", "sparsity_parts": "sparsity, parts",
     "sparsity_codes": "sparsity, codes", "stability": "stability",
 }  # fmt: skip
@@ -23,23 +21,23 @@ DIGITS = {"error_rate": 2, "seconds": 2}
 
 
 def markdown(experiment: Experiment, rows: pd.DataFrame) -> str:
-    """The paper's scores with the paper's figures beside them, those corrected for chance, and
-    what needs no labels; of each what the rows have."""
-    parts = [f"# {experiment.title}", ""]
+    """The paper's scores with the paper's figures beside them, the scores corrected for chance, and
+    the measures that need no labels. Columns without values are left out."""
+    lines = [f"# {experiment.title}", ""]
     count = rows.groupby(["name", "group"], sort=False).size()
     each = f"{count.min()}" if count.min() == count.max() else f"{count.min()} to {count.max()}"
-    parts += [f"Means and deviations over {each} rows: folds, seeds, K-means runs.", ""]
+    lines += [f"Means and deviations over {each} rows: folds, seeds, K-means runs.", ""]
     has_paper = any(scoring.paper for fit in experiment.fits for scoring in fit.scorings)
     for metrics in (PAPERS, CORRECTED, ABOUT):
         known = tuple(name for name in metrics if rows[name].notna().any())
         if known:
             paper = has_paper and metrics is PAPERS
-            parts += [*_table(experiment, rows, known, paper), ""]
-    return "\n".join(parts)
+            lines += [*_table(experiment, rows, known, paper), ""]
+    return "\n".join(lines)
 
 
 def latex(experiment: Experiment, rows: pd.DataFrame) -> str:
-    """The first of them as a LaTeX tabular."""
+    """The paper's scores, or without labels the measures, as a LaTeX tabular."""
     metrics = PAPERS if rows[PAPERS[0]].notna().any() else ABOUT
     lines = [r"\begin{tabular}{l" + "c" * len(metrics) + "}", r"\toprule"]
     lines.append(" & ".join(["Method", *(HEADS[name] for name in metrics)]) + r" \\")
@@ -69,24 +67,26 @@ def _table(
 
 def _cells(
     experiment: Experiment, rows: pd.DataFrame, metrics: tuple[str, ...]
-) -> list[tuple[str, list[tuple[str, str, Any]]]]:
-    """Name, and mean, deviation and the paper's figure of every score, in the TOML's order; fits
-    that are drawn as one box are one line."""
+) -> list[tuple[str, list[tuple[str, str, float | None]]]]:
+    """For every line its name and, for every score, mean, deviation and the paper's figure.
+
+    Lines come in the order of the TOML file. Fits that share a box share a line.
+    """
     printed = {
         (scoring.name, scoring.group): scoring.paper
         for fit in experiment.fits
         for scoring in fit.scorings
     }
     rows = rows[rows["fit"].isin([fit.key for fit in experiment.fits])]
-    parts = dict(list(rows.groupby(["name", "group"])))
-    found = []
+    groups = dict(list(rows.groupby(["name", "group"])))
+    lines = []
     for key, paper in printed.items():
-        if key not in parts:
+        if key not in groups:
             continue
         values = []
         for name in metrics:
-            digits, scores = DIGITS.get(name, 3), parts[key][name].astype(float)
+            digits, scores = DIGITS.get(name, 3), groups[key][name].astype(float)
             mean, deviation = f"{scores.mean():.{digits}f}", f"{scores.std():.{digits}f}"
             values.append((mean, deviation, paper.get(name)))
-        found.append((", ".join(part for part in key if part), values))
-    return found
+        lines.append((", ".join(text for text in key if text), values))
+    return lines

@@ -9,12 +9,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from deepnmf.arrays import is_sparse
+from deepnmf.arrays import Array, is_sparse
 from deepnmf.explain.decoding import Decoding, codes_of, decoder, is_whole, layer_of, parts_of
 from deepnmf.links import Link
 from deepnmf.models.settings import one_of
 
+Label = str | int | float | np.generic
+"""The name of a class."""
 ORDERS = ("share", "weight")
 BLOCK = 4096
 """Samples that are decoded at a time."""
@@ -24,25 +27,25 @@ NEAR = 0.95
 
 @dataclass(frozen=True)
 class Node:
-    """A unit of a layer, or a feature (layer 0), where it stands in a tree."""
+    """A unit of a layer, or a feature (layer 0), at its place in a tree."""
 
     layer: int
     unit: int
     name: str
     weight: float
-    """W_{l+1}[unit, parent], of the model; where there is no parent, the code."""
+    """W_{l+1}[unit, parent] of the model; without a parent, the code."""
     amount: float
-    """What comes to it along this path: weight times the parent's amount times D of the link."""
+    """What reaches it along this path: weight times the parent's amount times the link's slope."""
     share: float
-    """The part of Σ|x̂ − offset| that goes along this path."""
+    """The share of Σ|x̂ − offset| that goes along this path."""
     children: tuple[Node, ...] = ()
     left_out: float = 0.0
-    """The share of the children that are not shown."""
+    """The share of its children that are not shown."""
 
 
 @dataclass(frozen=True)
 class Distinct:
-    """(mean in the class − mean elsewhere) / pooled deviation, of the codes of one unit."""
+    """(mean in the class − mean elsewhere) / pooled deviation, for the codes of one unit."""
 
     unit: int
     inside: float
@@ -52,7 +55,7 @@ class Distinct:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """x̂ = offset + Σ over paths of what comes along them, from a code h down to the features."""
+    """x̂ = offset + Σ over the paths from a code h down to the features of what flows along them."""
 
     subject: str
     layer: int
@@ -61,11 +64,11 @@ class Tree:
     decoded: np.ndarray
     """x̂."""
     offset: np.ndarray
-    """What code 0 gives at the slopes of h: 0 unless the link has φ(0) > 0."""
+    """What code 0 decodes to with the slopes at h: 0 unless the link has φ(0) > 0."""
     children: tuple[Node, ...]
     left_out: float = 0.0
     distinct: tuple[Distinct, ...] = ()
-    """For a class: its units, first those that tell it most from the other classes."""
+    """For a class: the units of its layer, first those that set it apart from other classes."""
 
     def __str__(self) -> str:
         lines = [self.subject]
@@ -75,29 +78,29 @@ class Tree:
 
 @dataclass(frozen=True)
 class LayerSummary:
-    """What can be said of the parts of one layer."""
+    """A summary of the parts of one layer."""
 
     layer: int
     parts: int
     zeros: float
     """The share of entries of W_l that are 0."""
     sparseness: float
-    """Hoyer's, mean over the columns of W_l: 0, all entries equal; 1, a single entry."""
+    """Hoyer's, mean over the columns of W_l: 0 if all entries are equal, 1 if one is not 0."""
     dead: tuple[int, ...]
-    """Units with no weights, that no layer above uses or, where samples are given, that no sample
-    uses."""
+    """Units without weights, units that the layer above does not use and, where samples are given,
+    units that no sample uses."""
     redundant: tuple[tuple[int, int, float], ...]
-    """Pairs of near-equal parts with their cosine, the nearest first."""
+    """Pairs of near-equal parts with their cosine, the largest cosine first."""
 
 
 def explain(
     model: Any,
-    X: Any = None,
+    X: Array | None = None,
     *,
     unit: int | None = None,
     sample: int | None = None,
-    label: Any = None,
-    labels: Any = None,
+    label: Label | None = None,
+    labels: ArrayLike | None = None,
     layer: int | None = None,
     feature_names: Sequence[str] | None = None,
     top: int | None = 5,
@@ -106,19 +109,20 @@ def explain(
 ) -> Tree:
     """The tree of what a unit, a sample, a class or a model is made of.
 
-    `unit` of `layer` (the last unless given): the parts of the layer below that it is made of,
-    their parts, and so on to the features. `sample`: row of X, by its code. `label`: a class of X
-    by `labels`, one a sample: its mean code, and what tells it from the other classes. None of
-    these: the mean code of X, or without X every unit with code 1.
+    `unit`, of `layer` (by default the last): the parts of the layer below that it is made of, their
+    parts, and so on down to the features. `sample`: a row of X, explained by its code. `label`: a
+    class of X, where `labels` has one label per sample: its mean code, and what sets it apart from
+    the other classes. None of these: the mean code of X, or without X code 1 for every unit.
 
-    `top` children a unit and `features` a part are shown, those with the largest share of x̂ first
-    (or, `order="weight"`, with the largest weight); None shows all that are not 0. Codes are H_L,
-    also where `transform` returns g(H_L). The weights of nsNMF and its layers are W S.
+    Each unit shows at most `top` children, and each part of layer 1 at most `features`, those with
+    the largest share of x̂ first (`order="weight"`: with the largest weight first). None shows all
+    that are not 0. Codes are H_L, also where `transform` returns g(H_L). The weights of nsNMF and
+    of its layers are W S.
     """
     weights, link = decoder(model)
     one_of("order", order, ORDERS)
-    _whole("top", top)
-    _whole("features", features)
+    _check_count("top", top)
+    _check_count("features", features)
     if sum(choice is not None for choice in (unit, sample, label)) > 1:
         raise ValueError("unit, sample, label: give one of them, or none for the whole model.")
     layer = layer_of(layer, len(weights))
@@ -130,50 +134,52 @@ def explain(
         code = np.eye(size)[_index("unit", unit, size, f"layer {layer} has {size} units")]
         subject = f"part {unit} of layer {layer}"
     elif sample is not None:
-        X = _given("sample", "X", X)
+        X = _required("sample", "X", X)
         rows = int(X.shape[0])
         row = _index("sample", sample, rows, f"X has {rows} samples")
         code, subject = codes_of(model, X[row : row + 1], layer)[0], f"sample {row}"
     elif label is not None:
-        H = codes_of(model, _given("label", "X", X), layer)
-        y = np.asarray(_given("label", "labels", labels))
+        H = codes_of(model, _required("label", "X", X), layer)
+        y = np.asarray(_required("label", "labels", labels))
         distinct = distinctions(H, y, label)
         code, subject = H[y == label].mean(0), f"class {label}"
     else:
         code = np.ones(size) if X is None else codes_of(model, X, layer).mean(0)
         subject = "all parts" if X is None else "all samples"
     decoding = Decoding.of(weights, link, code[:, None])
-    grown = _Growth(decoding, names, top, features, order)
-    children, left_out = grown.roots()
+    children, left_out = _Growth(decoding, names, top, features, order).roots()
     decoded, offset = decoding.decoded[:, 0], decoding.offset[:, 0]
     return Tree(subject, layer, code, decoded, offset, children, left_out, distinct)
 
 
-def distinctions(H: np.ndarray, y: np.ndarray, label: Any) -> tuple[Distinct, ...]:
-    """How the codes H (n, k) of a class differ from the others', the largest difference first."""
+def distinctions(H: np.ndarray, y: np.ndarray, label: Label) -> tuple[Distinct, ...]:
+    """How codes H (n, k) of a class differ from those of other classes, the largest gap first."""
     if y.shape != (len(H),):
-        raise ValueError(f"labels: {y.shape} given for {len(H)} samples; give one a sample.")
-    mine = y == label
-    if not mine.any():
-        known = ", ".join(repr(one) for one in np.unique(y)[:5].tolist())
+        raise ValueError(f"labels: {y.shape} given for {len(H)} samples; give one per sample.")
+    members = y == label
+    if not members.any():
+        known = ", ".join(repr(value) for value in np.unique(y)[:5].tolist())
         raise ValueError(f"label: no sample has the label {label!r}; there are {known}, …")
-    inside = H[mine].mean(0)
-    if mine.all():
+    inside = H[members].mean(0)
+    if members.all():
         return ()
-    outside = H[~mine].mean(0)
-    squares = H[mine].var(0) * mine.sum() + H[~mine].var(0) * (~mine).sum()
+    outside = H[~members].mean(0)
+    squares = H[members].var(0) * members.sum() + H[~members].var(0) * (~members).sum()
     deviation = np.sqrt(squares / max(len(H) - 2, 1))
     gap = inside - outside
-    far = np.select([gap > 0, gap < 0], [math.inf, -math.inf], 0.0)
-    difference = np.divide(gap, deviation, out=far, where=deviation > 0)
+    without_deviation = np.select([gap > 0, gap < 0], [math.inf, -math.inf], 0.0)
+    difference = np.divide(gap, deviation, out=without_deviation, where=deviation > 0)
     return tuple(
         Distinct(int(j), float(inside[j]), float(outside[j]), float(difference[j]))
         for j in np.argsort(-difference, kind="stable")
     )
 
 
-def summaries(model: Any, X: Any = None, near: float = NEAR) -> tuple[LayerSummary, ...]:
-    """Sparsity, dead units and near-equal parts, layer by layer; X finds units no sample uses."""
+def summaries(model: Any, X: Array | None = None, near: float = NEAR) -> tuple[LayerSummary, ...]:
+    """Sparsity, dead units and near-equal parts, layer by layer.
+
+    With X, units that no sample uses are counted as dead too.
+    """
     weights, link = decoder(model)
     H = None if X is None else codes_of(model, X).T
     return tuple(summaries_of(weights, link, H, near))
@@ -182,7 +188,7 @@ def summaries(model: Any, X: Any = None, near: float = NEAR) -> tuple[LayerSumma
 def summaries_of(
     weights: Sequence[np.ndarray], link: Link, H: np.ndarray | None, near: float = NEAR
 ) -> list[LayerSummary]:
-    """The same for weights, link and codes (k_L, n) at hand."""
+    """`summaries` from weights, link and codes (k_L, n)."""
     used: list[np.ndarray] = [np.ones(W.shape[1], bool) for W in weights]
     if H is not None:
         used = [~alive for alive in used]
@@ -191,12 +197,12 @@ def summaries_of(
             codes = Decoding.of(weights, link, H[:, low : low + BLOCK]).codes
             for alive, code, zero in zip(used, codes, zeros, strict=True):
                 alive |= (code != zero).any(1)
-    found = []
+    layers = []
     for index, W in enumerate(weights):
         alive = used[index] & (W != 0).any(0)
         if index + 1 < len(weights):
             alive &= (weights[index + 1] != 0).any(1)
-        found.append(
+        layers.append(
             LayerSummary(
                 layer=index + 1,
                 parts=W.shape[1],
@@ -206,7 +212,7 @@ def summaries_of(
                 redundant=near_equal(parts_of(weights[: index + 1], link), alive, near),
             )
         )
-    return found
+    return layers
 
 
 def near_equal(
@@ -218,15 +224,15 @@ def near_equal(
     units = (parts[kept] / norms[kept, None]).astype(np.float32)
     cosines = np.triu(units @ units.T, 1)
     pairs = [
-        (int(kept[one]), int(kept[other]), min(float(cosines[one, other]), 1.0))
-        for one, other in zip(*np.nonzero(cosines >= near), strict=True)
+        (int(kept[first]), int(kept[second]), min(float(cosines[first, second]), 1.0))
+        for first, second in zip(*np.nonzero(cosines >= near), strict=True)
     ]
     return tuple(sorted(pairs, key=lambda pair: -pair[2]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Growth:
-    """Grows the tree of one code."""
+    """Builds the tree of one code, from the top down."""
 
     decoding: Decoding
     names: Sequence[str] | None
@@ -236,7 +242,7 @@ class _Growth:
 
     @cached_property
     def total(self) -> float:
-        """Σ|x̂ − offset|, what shares are shares of."""
+        """Σ|x̂ − offset|: shares are relative to it."""
         return float(np.abs(self.decoding.codes[-1][:, 0]) @ self.decoding.masses[-1][:, 0])
 
     def roots(self) -> tuple[tuple[Node, ...], float]:
@@ -246,7 +252,7 @@ class _Growth:
     def _nodes(
         self, layer: int, weight: np.ndarray, amount: np.ndarray
     ) -> tuple[tuple[Node, ...], float]:
-        """The units of a layer that get something, and the share of those left out."""
+        """The units of a layer with a weight that is not 0, and the share of those left out."""
         total = self.total
         mass = self.decoding.masses[layer - 1][:, 0] if layer else np.ones(len(amount))
         share = np.abs(amount) * mass / total if total else np.zeros(len(amount))
@@ -284,7 +290,7 @@ def _write(nodes: Sequence[Node], left_out: float, depth: int, lines: list[str])
 
 
 def _sparseness(W: np.ndarray) -> float:
-    """Mean over the columns that are not 0 of (√rows − ‖w‖₁/‖w‖₂)/(√rows − 1)."""
+    """(√rows − ‖w‖₁/‖w‖₂)/(√rows − 1), mean over the columns that are not 0."""
     norms = np.linalg.norm(W, axis=0)
     if len(W) < 2 or not norms.any():
         return 0.0
@@ -293,28 +299,29 @@ def _sparseness(W: np.ndarray) -> float:
     return float(((root - ratio) / (root - 1)).mean())
 
 
-def _index(name: str, value: Any, size: int, has: str) -> int:
+def _index(name: str, value: int, size: int, has: str) -> int:
     if not is_whole(value) or not 0 <= value < size:
         raise ValueError(f"{name}: {value!r}, but {has}: 0 to {size - 1}.")
     return int(value)
 
 
-def _whole(name: str, value: Any) -> None:
+def _check_count(name: str, value: int | None) -> None:
     if value is not None and (not is_whole(value) or value < 1):
         raise ValueError(f"{name}: {value!r} must be a whole number ≥ 1, or None for all.")
 
 
-def _given(what: str, name: str, value: Any) -> Any:
+def _required(option: str, name: str, value: Array | None) -> Array:
+    """`value`, which `option` needs, as an array that rows can be taken of."""
     if value is None:
-        needed = "explain(model, X, label=…, labels=y)" if what == "label" else "X"
-        raise ValueError(f"{what}: needs {name}, which was not given; give {needed}.")
+        needed = "explain(model, X, label=…, labels=y)" if option == "label" else "X"
+        raise ValueError(f"{option}: needs {name}, which was not given; give {needed}.")
     if is_sparse(value):
         return value.tocsr()
     return np.asarray(value) if isinstance(value, list | tuple) else value
 
 
-def _names(model: Any, given: Sequence[str] | None, features: int) -> Sequence[str] | None:
-    names = getattr(model, "feature_names_in_", None) if given is None else given
+def _names(model: Any, names: Sequence[str] | None, features: int) -> Sequence[str] | None:
+    names = getattr(model, "feature_names_in_", None) if names is None else names
     if names is not None and len(names) != features:
         raise ValueError(f"feature_names: {len(names)} given for {features} features.")
     return names

@@ -1,4 +1,4 @@
-"""What can be said of a fit without labels."""
+"""Measures of a fit that need no labels."""
 
 from __future__ import annotations
 
@@ -12,41 +12,44 @@ from deepnmf.arrays import Array, inner, squared_norm
 from deepnmf.arrays.tensors import is_tensor
 from deepnmf.models.baselines.hoyer import sparseness
 
-BLOCK = 1e7
-"""Entries of samples that are decoded at a time."""
+ENTRIES = 1e7
+"""The most entries that are decoded at a time."""
 
 
 def relative_error(fitted: Any, Z: Array, X: Array) -> float:
-    """‖X − X̂‖/‖X‖ of samples (n, m), dense or sparse, for their codes."""
-    total, width = 0.0, max(1, int(BLOCK) // X.shape[1])
+    """‖X − X̂‖/‖X‖ for samples X (n, m), dense or sparse, and their codes Z."""
+    total, width = 0.0, max(1, int(ENTRIES) // X.shape[1])
     for low in range(0, X.shape[0], width):
-        part = X[low : low + width] - fitted.inverse_transform(Z[low : low + width])
-        part = part if is_tensor(part) else np.asarray(part)
-        total += float(inner(part, part))
+        residual = X[low : low + width] - fitted.inverse_transform(Z[low : low + width])
+        residual = residual if is_tensor(residual) else np.asarray(residual)
+        total += float(inner(residual, residual))
     norm = float(squared_norm(X))
     return (total / norm) ** 0.5 if norm else 0.0
 
 
 def mean_sparseness(F: Array) -> float:
-    """The mean of Hoyer's sparseness over the rows of F: 0, all entries equal; 1, one entry."""
+    """Hoyer's sparseness, mean over the rows of F: 0 for equal entries, 1 for a single one."""
     values = sparseness(F.T)
     return float(values.mean()) if F.shape[1] > 1 else 0.0
 
 
 def stability(parts: Sequence[Array]) -> list[float]:
-    """For each of several sets of parts (k, m), how well the others find the same: the cosine of
-    its parts with those of another set, matched one to one for the largest sum, on average."""
-    units = [_unit_rows(one) for one in parts]
-    alike = np.eye(len(units))
-    for one in range(len(units)):
-        for other in range(one):
-            cosines = units[one] @ units[other].T
-            alike[one, other] = alike[other, one] = cosines[
+    """How similar each of several sets of parts (k, m) is to the others.
+
+    The similarity of two sets is the mean cosine of their parts, matched one to one for the largest
+    sum. Each set gets the mean over the others, NaN where there is no other.
+    """
+    sets = [_unit_rows(rows) for rows in parts]
+    similarity = np.eye(len(sets))
+    for first in range(len(sets)):
+        for second in range(first):
+            cosines = sets[first] @ sets[second].T
+            similarity[first, second] = similarity[second, first] = cosines[
                 linear_sum_assignment(cosines, maximize=True)
             ].mean()
-    if len(units) < 2:
-        return [float("nan")] * len(units)
-    return [float((row.sum() - 1) / (len(units) - 1)) for row in alike]
+    if len(sets) < 2:
+        return [float("nan")] * len(sets)
+    return [float((row.sum() - 1) / (len(sets) - 1)) for row in similarity]
 
 
 def _unit_rows(F: Array) -> np.ndarray:

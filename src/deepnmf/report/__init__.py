@@ -1,4 +1,4 @@
-"""Pictures and pages of what was learned. Needs the `report` extra."""
+"""Pictures and pages of a fitted model. Needs the `report` extra."""
 
 from deepnmf.report.page import write_pictures, write_report
 

@@ -1,4 +1,4 @@
-"""What the page says and shows, as a record that JSON can hold."""
+"""The data of the page, as a record that JSON can hold."""
 
 from __future__ import annotations
 
@@ -8,45 +8,59 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.arrays import is_sparse
+from deepnmf.arrays import Array, is_sparse
+from deepnmf.core.watch import Record
 from deepnmf.data import Dataset
 from deepnmf.evaluation import cluster_scores
+from deepnmf.evaluation.metrics import SCORES
 from deepnmf.explain.decoding import Decoding, codes_of, decoder, parts_of
 from deepnmf.explain.hierarchy import NEAR, LayerSummary, distinctions, summaries_of
 from deepnmf.explain.measures import relative_error
+from deepnmf.links import Link
+from deepnmf.models.advice import unfinished
 from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
+from deepnmf.report.records import (
+    Columns,
+    Curve,
+    Page,
+    PageClasses,
+    PageLayer,
+    PageSamples,
+    Pictures,
+    ScoreTable,
+)
 from deepnmf.version import __version__
 
 EDGES, CODES, LEAST = 300_000, 100_000, 24
-"""Weights of a layer, and codes of samples or classes, in the page; of each at least LEAST."""
-HELD = 5
-"""Parts per layer that are named for a feature."""
+"""The most weights per layer and codes in the page; of each unit at least LEAST."""
+HOLDERS = 5
+"""How many parts per layer the page names for a feature."""
 FEATURES = 30
-"""Features that are named for a part."""
+"""How many features the page names for a part."""
 CLASSES = 1000
 SAMPLES = 1000
 PIXELS = 700_000
-"""Classes and samples in the page, and the pixels of all samples where they are images."""
+"""The most classes and samples in the page, and the most pixels of all samples together."""
+STAGES = {"pretrain": "pre-training", "finetune": "fine-tuning"}
 LOOKED_AT = 2000
-"""Samples from which the importance of parts is found."""
-SCORES = {
-    "nmi": "NMI", "naive_precision": "NP", "error_rate": "ER", "ami": "AMI", "ari": "ARI",
-    "accuracy": "accuracy",
-}  # fmt: skip
+"""How many samples the importance of parts is computed from."""
 
 
 def content(
     model: Any,
     data: Dataset,
-    notes: Mapping[str, Any],
-    scores: Sequence[Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
+    notes: Mapping[str, object],
+    scores: Sequence[Mapping[str, str | float]] | None = None,
+    samples: Array | None = None,
+) -> Page:
     """Everything in the page. `data.X` is as the model sees it; `scores` are rows for the table of
-    scores, in place of those of this model alone."""
+    scores, instead of the scores of this model alone. `samples` is what the model encodes, by
+    default `data.X`: a frame, whose names of features the model checks."""
     weights, link = decoder(model)
-    H = codes_of(model, data.X)
-    Z = model.transform(data.X) if getattr(model, "project_codes", False) else H
+    samples = data.X if samples is None else samples
+    H = codes_of(model, samples)
+    Z = model.transform(samples) if getattr(model, "project_codes", False) else H
     error = relative_error(model, Z, data.X)
     layers = summaries_of(weights, link, H.T)
     y = None if data.y is None else np.asarray(data.y)
@@ -55,12 +69,11 @@ def content(
     if classes > CLASSES:
         y = None
         warnings.append(
-            f"Labels: {classes} classes are more than the {CLASSES} that a page can show; there "
-            "are none in it. Give labels of fewer classes with --labels."
+            f"Labels: {classes} classes are more than the {CLASSES} that a page can show, so it "
+            "shows none. Give labels of fewer classes with --labels."
         )
     kind = "image" if data.image_shape else "names" if data.feature_names is not None else "numbers"
-    few = _spread(len(H), LOOKED_AT)
-    seen = Decoding.of(weights, link, H[few].T)
+    decoded = Decoding.of(weights, link, H[_spread(len(H), LOOKED_AT)].T)
     names = data.feature_names
     return {
         "title": f"{notes.get('model') or type(model).__name__} on {data.name or 'data'}",
@@ -76,7 +89,8 @@ def content(
             "names": None if names is None else [str(name) for name in names],
         },
         "layers": [
-            _layer(weights[: one.layer], link, one, seen, data.image_shape, kind) for one in layers
+            _layer(weights[: summary.layer], link, summary, decoded, data.image_shape, kind)
+            for summary in layers
         ],
         "classes": None if y is None else _classes(weights, link, H, y, data, kind),
         "samples": _samples(weights, link, H, y, data, kind),
@@ -86,34 +100,35 @@ def content(
 
 def warnings_of(model: Any, layers: Sequence[LayerSummary]) -> list[str]:
     """What a user should know before trusting the parts, and what to do about it."""
-    found = []
-    if model.status_.startswith("stopped"):
-        found.append(f"Not converged: {model.status_}")
-    for one in layers:
-        if one.dead:
-            found.append(
-                f"Layer {one.layer}: {len(one.dead)} of {one.parts} parts are dead: they have no "
-                "weights, or nothing uses them. Use fewer parts, a weaker penalty or a larger fill."
+    warnings = []
+    if unfinished(model):
+        warnings.append(f"Not converged: {model.status_}")
+    for summary in layers:
+        name, dead, pairs = f"Layer {summary.layer}", len(summary.dead), len(summary.redundant)
+        if dead:
+            warnings.append(
+                f"{name}: {dead} of {summary.parts} parts are dead: they have no weights, or "
+                "nothing uses them. Use fewer parts, a weaker penalty or a larger fill."
             )
-        if one.redundant:
-            pairs = "pair of parts is" if len(one.redundant) == 1 else "pairs of parts are"
-            found.append(
-                f"Layer {one.layer}: {len(one.redundant)} {pairs} near-equal (cosine at least "
-                f"{NEAR}): fewer parts may do."
+        if pairs:
+            subject = "pair of parts is" if pairs == 1 else "pairs of parts are"
+            warnings.append(
+                f"{name}: {pairs} {subject} near-equal (cosine at least {NEAR}): fewer parts may "
+                "be enough."
             )
-    return found
+    return warnings
 
 
 def _facts(
     model: Any,
     data: Dataset,
-    notes: Mapping[str, Any],
+    notes: Mapping[str, object],
     weights: Sequence[np.ndarray],
     error: float,
 ) -> list[tuple[str, str]]:
     sizes = " → ".join(str(size) for size in (len(weights[0]), *(W.shape[1] for W in weights)))
     link = getattr(model, "link", "identity")
-    found = [
+    facts = [
         ("Model", str(notes.get("model") or type(model).__name__)),
         ("Data", f"{data.name or 'data'}: {data.X.shape[0]} samples of {len(weights[0])} features"),
         ("Layers", f"{sizes} (features → parts of layer 1 → …)"),
@@ -123,44 +138,45 @@ def _facts(
         ("Sweeps", f"{model.n_iter_} of fine-tuning"),
     ]
     if model.history_:
-        found.append(("Time to fit", f"{model.history_[-1]['seconds']:.1f} s"))
-    return [*found, ("Status", model.status_)]
+        facts.append(("Time to fit", f"{model.history_[-1]['seconds']:.1f} s"))
+    return [*facts, ("Status", model.status_)]
 
 
 def _scores(
-    Z: Any, y: np.ndarray | None, given: Sequence[Mapping[str, Any]] | None
-) -> dict[str, Any] | None:
-    if given is not None:
-        rows = [{name: _rounded(value) for name, value in row.items()} for row in given]
+    Z: np.ndarray, y: np.ndarray | None, table: Sequence[Mapping[str, str | float]] | None
+) -> ScoreTable | None:
+    """The table of scores: the one given, or K-means on the codes; None without labels to score."""
+    if table is not None:
+        rows = [{name: _rounded(value) for name, value in row.items()} for row in table]
         return {"head": list(rows[0]), "rows": [list(row.values()) for row in rows]}
     classes = 0 if y is None else len(np.unique(y))
     if y is None or not 1 < classes <= len(Z):
         return None
-    found = cluster_scores(Z, y)
-    deviations = [_rounded(found[f"{name}_std"]) for name in SCORES]
+    scores = cluster_scores(Z, y)
+    deviations = [_rounded(scores[f"{name}_std"]) for name in SCORES]
     return {
         "head": ["", *SCORES.values()],
         "rows": [
-            ["mean", *(_rounded(found[name]) for name in SCORES)],
+            ["mean", *(_rounded(scores[name]) for name in SCORES)],
             ["deviation", *deviations],
         ],
     }
 
 
-def _rounded(value: Any) -> str:
+def _rounded(value: str | float) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _convergence(history: Sequence[Mapping[str, Any]], most: int = 150) -> list[dict[str, Any]]:
-    stages: dict[str, list[Mapping[str, Any]]] = {}
+def _convergence(history: Sequence[Record], most: int = 150) -> list[Curve]:
+    stages: dict[str, list[Record]] = {}
     for record in history:
         layer = "" if record["layer"] is None else f", layer {record['layer']}"
-        names = {"pretrain": "pre-training", "finetune": "fine-tuning"}
-        stages.setdefault(names.get(record["stage"], record["stage"]) + layer, []).append(record)
-    found = []
+        stage = str(record["stage"])
+        stages.setdefault(STAGES.get(stage, stage) + layer, []).append(record)
+    curves: list[Curve] = []
     for name, records in stages.items():
         kept = [records[row] for row in _spread(len(records), most)]
-        found.append(
+        curves.append(
             {
                 "name": name,
                 "sweeps": len(records),
@@ -169,53 +185,55 @@ def _convergence(history: Sequence[Mapping[str, Any]], most: int = 150) -> list[
                 "objective": [float(f"{record['objective']:.6g}") for record in kept],
             }
         )
-    return found
+    return curves
 
 
 def _layer(
     weights: Sequence[np.ndarray],
-    link: Any,
+    link: Link,
     summary: LayerSummary,
-    seen: Decoding,
+    decoded: Decoding,
     shape: tuple[int, int] | None,
     kind: str,
-) -> dict[str, Any]:
-    """The parts of a layer: their pictures, what they are made of, who holds each feature."""
+) -> PageLayer:
+    """The parts of a layer: their pictures, what they are made of, and which hold each feature."""
     parts = parts_of(weights, link).astype(np.float32)
     peak = np.abs(parts).max(1)
     level = summary.layer - 1
-    mass = (np.abs(seen.codes[level]) * seen.masses[level]).mean(1)
+    mass = (np.abs(decoded.codes[level]) * decoded.masses[level]).mean(1)
     prominence = parts / np.where(peak > 0, peak, 1)[:, None]
-    record: dict[str, Any] = {
+    record: PageLayer = {
         "layer": summary.layer,
         "parts": summary.parts,
         "zeros": summary.zeros,
         "sparseness": summary.sparseness,
         "dead": list(summary.dead),
-        "redundant": [[one, other, round(near, 4)] for one, other, near in summary.redundant[:200]],
+        "redundant": [
+            (first, second, round(cosine, 4)) for first, second, cosine in summary.redundant[:200]
+        ],
         "pairs": len(summary.redundant),
         "importance": packing.array(mass / mass.sum() if mass.sum() else mass, "f4"),
         "peak": packing.array(peak, "f4"),
         "features": packing.largest(parts, FEATURES),
-        "holders": packing.largest(np.ascontiguousarray(prominence.T), HELD),
+        "holders": packing.largest(np.ascontiguousarray(prominence.T), HOLDERS),
         "edges": None,
         **_pictures(parts, shape, kind),
     }
     if level:
-        one_each = Decoding.of(weights, link, np.eye(summary.parts))
-        flow = np.abs(weights[-1]) * one_each.slopes[-1] * one_each.masses[-2]
+        units = Decoding.of(weights, link, np.eye(summary.parts))
+        flow = np.abs(weights[-1]) * units.slopes[-1] * units.masses[-2]
         record["edges"] = _edges(weights[-1], flow, EDGES)
     return record
 
 
-def _edges(values: np.ndarray, flow: np.ndarray, most: int) -> dict[str, Any]:
-    """Weights (a column each), ranked by the share of what flows along them."""
+def _edges(values: np.ndarray, flow: np.ndarray, most: int) -> Columns:
+    """The columns of weights, ranked by the share of what flows along them."""
     total = flow.sum(0)
     shares = flow / np.where(total > 0, total, 1)
     return packing.columns(values, shares, max(LEAST, most // max(1, values.shape[1])))
 
 
-def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> dict[str, Any]:
+def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> Pictures:
     if shape is not None:
         return {"sprite": packing.sprite(rows, shape)}
     return {"profiles": packing.profiles(rows)} if kind == "numbers" else {}
@@ -223,21 +241,22 @@ def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> dic
 
 def _classes(
     weights: Sequence[np.ndarray],
-    link: Any,
+    link: Link,
     H: np.ndarray,
     y: np.ndarray,
     data: Dataset,
     kind: str,
-) -> dict[str, Any]:
+) -> PageClasses:
     labels = np.unique(y)
     codes = np.stack([H[y == label].mean(0) for label in labels])
     means = np.stack([np.ravel(data.X[np.flatnonzero(y == label)].mean(0)) for label in labels])
     means = means.astype(np.float32)
     distinct = []
     for label in labels:
-        found = distinctions(H, y, label)[:8]
-        distinct.append([[one.unit, one.inside, one.outside, _finite(one.difference)]
-                         for one in found if one.difference > 0])  # fmt: skip
+        leading = [unit for unit in distinctions(H, y, label)[:8] if unit.difference > 0]
+        distinct.append(
+            [(unit.unit, unit.inside, unit.outside, _finite(unit.difference)) for unit in leading]
+        )
     return {
         "names": [str(label) for label in labels.tolist()],
         "counts": [int((y == label).sum()) for label in labels],
@@ -250,16 +269,16 @@ def _classes(
 
 def _samples(
     weights: Sequence[np.ndarray],
-    link: Any,
+    link: Link,
     H: np.ndarray,
     y: np.ndarray | None,
     data: Dataset,
     kind: str,
-) -> dict[str, Any]:
-    """Some of the samples, spread over the classes."""
+) -> PageSamples:
+    """Some of the samples, spread evenly over the classes."""
     most = SAMPLES if not data.image_shape else min(SAMPLES, PIXELS // math.prod(data.image_shape))
     classes = np.zeros(len(H), int) if y is None else np.unique(y, return_inverse=True)[1]
-    groups = [np.flatnonzero(classes == one) for one in range(classes.max() + 1)]
+    groups = [np.flatnonzero(classes == number) for number in range(classes.max() + 1)]
     each = max(2, most // len(groups))
     chosen = np.concatenate([group[_spread(len(group), each)] for group in groups])
     rows = data.X[chosen]
@@ -280,14 +299,14 @@ def _samples(
     }
 
 
-def _codes(weights: Sequence[np.ndarray], link: Any, H: np.ndarray) -> dict[str, Any]:
-    """Codes (n, k), with the shares of x̂ that go through each unit."""
+def _codes(weights: Sequence[np.ndarray], link: Link, H: np.ndarray) -> Columns:
+    """Codes (n, k), with the share of x̂ that goes through each unit."""
     decoding = Decoding.of(weights, link, H.T)
     return _edges(H.T, np.abs(H.T) * decoding.masses[-1], CODES)
 
 
 def _spread(size: int, most: int) -> np.ndarray:
-    """At most so many of 0 … size − 1, evenly spread."""
+    """At most `most` of 0 … size − 1, evenly spread."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).astype(int))
 
 

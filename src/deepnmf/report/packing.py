@@ -1,51 +1,57 @@
-"""Numbers and pictures as text for the page: small, and exact to the digits that are shown."""
+"""Numbers and pictures packed as text for the page: small, and exact to the digits shown."""
 
 from __future__ import annotations
 
 import base64
 import io
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-Packed = dict[str, Any]
+from deepnmf.report.records import Columns, Largest, Numbers, Profiles, Sprite
 
 SIDE = 48
-"""Pictures are made smaller until no side is longer."""
+"""Pictures are shrunk until no side has more pixels."""
 
 
-def array(values: Any, kind: str) -> Packed:
+def array(values: ArrayLike, kind: str) -> Numbers:
     """Numbers of one kind ("f4", "u4", "u2", "u1", "i2"), little-endian, in base64."""
     raw = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<")).tobytes()
     return {"type": kind, "data": base64.b64encode(raw).decode()}
 
 
-def indices(values: Any, size: int) -> Packed:
+def indices(values: ArrayLike, size: int) -> Numbers:
     """Indices below `size`, in as few bytes as they need."""
     return array(values, "u2" if size <= 65536 else "u4")
 
 
-def shares(values: Any) -> Packed:
-    """Shares between 0 and 1, to a hundredth of a percent and better."""
+def shares(values: np.ndarray) -> Numbers:
+    """Shares between 0 and 1, to a hundredth of a percent or better."""
     return array(np.round(np.clip(values, 0, 1) * 65535), "u2")
 
 
-def columns(weights: np.ndarray, parts: np.ndarray, most: int) -> Packed:
-    """The entries of each column of `weights` that are not 0, the largest of `parts` (their shares
-    of the column) first and at most `most`, and what is left out."""
+def columns(weights: np.ndarray, fractions: np.ndarray, most: int) -> Columns:
+    """The entries of each column of `weights` that are not 0, and what is left out.
+
+    `fractions` are their shares of the column: the largest come first, at most `most` per column.
+    """
     weights = weights.astype(np.float32)
     rows = weights.shape[0]
     kept = min(most, rows)
-    best = np.argpartition(-parts, kept - 1, axis=0)[:kept] if kept < rows else _all(weights.shape)
-    order = np.argsort(-np.take_along_axis(parts, best, 0), axis=0, kind="stable")
+    if kept < rows:
+        best = np.argpartition(-fractions, kept - 1, axis=0)[:kept]
+    else:
+        best = _all(weights.shape)
+    order = np.argsort(-np.take_along_axis(fractions, best, 0), axis=0, kind="stable")
     best = np.take_along_axis(best, order, 0)
     value = np.take_along_axis(weights, best, 0).T
-    share = np.take_along_axis(parts, best, 0).T
+    share = np.take_along_axis(fractions, best, 0).T
     present = value != 0
     counts = present.sum(1)
     total = (weights != 0).sum(0)
-    left = np.where(total > counts, np.clip(parts.sum(0) - (share * present).sum(1), 0, 1), 0)
+    missing = np.clip(fractions.sum(0) - (share * present).sum(1), 0, 1)
+    left = np.where(total > counts, missing, 0)
     return {
         "start": array(np.concatenate([[0], np.cumsum(counts)]), "u4"),
         "index": indices(best.T[present], rows),
@@ -60,9 +66,9 @@ def _all(shape: tuple[int, ...]) -> np.ndarray:
     return np.repeat(np.arange(shape[0])[:, None], shape[1], 1)
 
 
-def largest(rows: np.ndarray, most: int) -> Packed:
-    """The largest entries of each row, with their columns: `most` a row, 0 where there are fewer
-    that are not 0."""
+def largest(rows: np.ndarray, most: int) -> Largest:
+    """The largest entries of each row, with their columns: `most` per row, with zeros where a row
+    has fewer entries that are not 0."""
     kept = min(most, rows.shape[1])
     size = np.abs(rows)
     best = np.argpartition(-size, kept - 1, axis=1)[:, :kept]
@@ -76,8 +82,8 @@ def largest(rows: np.ndarray, most: int) -> Packed:
     }
 
 
-def sprite(rows: np.ndarray, shape: tuple[int, int]) -> Packed:
-    """Images as one PNG sheet, each scaled to its own largest entry: bright is large."""
+def sprite(rows: np.ndarray, shape: tuple[int, int]) -> Sprite:
+    """Images on one PNG sheet, each scaled to its own largest entry: bright is large."""
     from PIL import Image
 
     images = _bytes(rows).reshape(-1, *shape)
@@ -85,23 +91,23 @@ def sprite(rows: np.ndarray, shape: tuple[int, int]) -> Packed:
     if step > 1:
         high, wide = -(-shape[0] // step), -(-shape[1] // step)
         images = np.stack(
-            [np.asarray(Image.fromarray(one).resize((wide, high), Image.Resampling.BOX))
-             for one in images]
+            [np.asarray(Image.fromarray(image).resize((wide, high), Image.Resampling.BOX))
+             for image in images]
         )  # fmt: skip
     count, high, wide = images.shape
     across = max(1, math.ceil(math.sqrt(count)))
     sheet = np.zeros((-(-count // across) * high, across * wide), np.uint8)
-    for place, one in enumerate(images):
+    for place, image in enumerate(images):
         row, column = divmod(place, across)
-        sheet[row * high : (row + 1) * high, column * wide : (column + 1) * wide] = one
+        sheet[row * high : (row + 1) * high, column * wide : (column + 1) * wide] = image
     buffer = io.BytesIO()
     Image.fromarray(sheet).save(buffer, "PNG", optimize=True)
     text = base64.b64encode(buffer.getvalue()).decode()
     return {"png": text, "across": across, "high": high, "wide": wide}
 
 
-def profiles(rows: np.ndarray, most: int = 240) -> Packed:
-    """Rows as lines of at most `most` points, each the largest of the entries it stands for."""
+def profiles(rows: np.ndarray, most: int = 240) -> Profiles:
+    """Rows as lines of at most `most` points; a point is the largest of the entries it covers."""
     features = rows.shape[1]
     points = min(features, most)
     starts = np.linspace(0, features, points, endpoint=False).astype(int)
@@ -110,7 +116,7 @@ def profiles(rows: np.ndarray, most: int = 240) -> Packed:
 
 
 def _bytes(rows: np.ndarray) -> np.ndarray:
-    """0 … 255, each row from its smallest entry (0 unless that is below 0) to its largest."""
+    """Rows as bytes: 0 is the smallest entry of the row, or 0 if none is below, 255 the largest."""
     low = np.minimum(rows.min(1, keepdims=True), 0)
     span = rows.max(1, keepdims=True) - low
     scaled = (rows - low) / np.where(span > 0, span, 1)

@@ -1,4 +1,4 @@
-"""One self-contained HTML page to look at a model: no network, opens from disk."""
+"""One self-contained HTML page to explore a model. It opens from disk and uses no network."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from deepnmf.arrays import Array
 from deepnmf.data import Dataset
 from deepnmf.explain.decoding import parts
 from deepnmf.files.atomic import write_atomically
 from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
+from deepnmf.report.records import Page
 
 SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", "explorer.js",
            "search.js", "router.js")  # fmt: skip
@@ -25,31 +27,33 @@ SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", 
 
 def write_report(
     model: Any,
-    data: Any,
+    data: Dataset | Array,
     path: str | Path,
-    notes: Mapping[str, Any] | None = None,
-    scores: Sequence[Mapping[str, Any]] | None = None,
+    notes: Mapping[str, object] | None = None,
+    scores: Sequence[Mapping[str, str | float]] | None = None,
 ) -> Path:
     """Write the page of a fitted model and samples: an overview, the parts of every layer, and what
     classes, samples and parts are made of.
 
-    `data` is a `Dataset`, or the samples alone, as the model sees them (scaled, in its order of
-    features). `notes`: "model", its name,
-    and "normalize", how samples were scaled. `scores`: rows for the table of scores; without them,
-    K-means on the codes is scored where there are labels.
+    `data` is a `Dataset`, or the samples alone, as the model sees them: scaled, features in the
+    model's order. `notes` may hold "model", its name, and "normalize", how samples were scaled.
+    `scores` are rows for the table of scores; without them, K-means on the codes is scored where
+    there are labels.
     """
     path = Path(path)
+    samples = data.X if isinstance(data, Dataset) else data
     if not isinstance(data, Dataset):
         names = getattr(data, "columns", None)
         names = None if names is None else np.asarray(names, dtype=object)
         data = Dataset(data if names is None else data.to_numpy(), feature_names=names)
-    write_atomically(path, page(content(model, data, notes or {}, scores)).encode("utf-8"))
+    record = content(model, data, notes or {}, scores, samples)
+    write_atomically(path, page(record).encode("utf-8"))
     return path
 
 
-def page(record: Mapping[str, Any]) -> str:
+def page(record: Page) -> str:
     """The page of a record."""
-    # Within a script element "<" could end it; JSON can say it otherwise.
+    # "<" could end the script element, so it is escaped.
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     script = "\n".join(_source(name) for name in SCRIPTS)
@@ -68,7 +72,7 @@ def _source(name: str) -> str:
 
 
 def write_pictures(model: Any, data: Dataset, folder: Path) -> list[Path]:
-    """Write a sheet of parts per layer, where samples are images, and the convergence, as PNG."""
+    """Write PNG pictures: the convergence and, for images, the parts of each layer."""
     pictures: dict[str, Figure] = {}
     if data.image_shape is not None:
         for layer in range(1, len(model.weights_) + 1):

@@ -8,22 +8,28 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.patches import ConnectionPatch
+from numpy.typing import ArrayLike
 
-from deepnmf.arrays import is_sparse
+from deepnmf.arrays import Array, is_sparse
 from deepnmf.core.watch import Record
 from deepnmf.explain.decoding import codes_of, parts
-from deepnmf.explain.hierarchy import LayerSummary, Node, explain
+from deepnmf.explain.hierarchy import Label, LayerSummary, Node, explain
 
 INK, PAPER = "0.15", "white"
 
 
 def parts_sheet(
-    sheet: Any, image_shape: tuple[int, int], title: str = "", columns: int = 8, most: int = 64
+    sheet: ArrayLike,
+    image_shape: tuple[int, int],
+    title: str = "",
+    columns: int = 8,
+    most: int = 64,
 ) -> Figure:
-    """The parts of a layer as images, each scaled to its own largest entry: dark is present."""
-    sheet = np.asarray(sheet)[:most]
-    rows = -(-len(sheet) // columns)
+    """The parts of a layer as images, each scaled to its own largest entry: dark is large."""
+    images = np.asarray(sheet)[:most]
+    rows = -(-len(images) // columns)
     figure = Figure(figsize=(columns * 0.8, rows * 0.8 + 0.4), facecolor=PAPER)
     axes = figure.subplots(rows, columns, squeeze=False)
     for place in axes.flat:
@@ -31,9 +37,9 @@ def parts_sheet(
         place.set_yticks([])
         for spine in place.spines.values():
             spine.set_color("0.85")
-    for place, part in zip(axes.flat, sheet, strict=False):
+    for place, part in zip(axes.flat, images, strict=False):
         place.imshow(part.reshape(image_shape), cmap="gray_r", vmin=0, vmax=max(part.max(), 1e-12))
-    for place in axes.flat[len(sheet) :]:
+    for place in axes.flat[len(images) :]:
         place.set_visible(False)
     figure.suptitle(title, fontsize=11, color=INK)
     figure.subplots_adjust(0.01, 0.01, 0.99, 1 - 0.36 / (rows * 0.8 + 0.4), 0.08, 0.08)
@@ -69,14 +75,14 @@ def sparsity(layers: Sequence[LayerSummary]) -> Figure:
     """Per layer, the share of zeros in W_l and Hoyer's sparseness of its columns."""
     figure = Figure(figsize=(1.6 + 1.3 * len(layers), 3.0), facecolor=PAPER, layout="constrained")
     axes = figure.subplots()
-    at = np.arange(len(layers))
+    positions = np.arange(len(layers))
     for shift, name, values in (
-        (-0.2, "zeros in W", [one.zeros for one in layers]),
-        (0.2, "Hoyer's sparseness", [one.sparseness for one in layers]),
+        (-0.2, "zeros in W", [layer.zeros for layer in layers]),
+        (0.2, "Hoyer's sparseness", [layer.sparseness for layer in layers]),
     ):
-        bars = axes.bar(at + shift, values, 0.38, label=name)
+        bars = axes.bar(positions + shift, values, 0.38, label=name)
         axes.bar_label(bars, fmt="%.2f", fontsize=8)
-    axes.set_xticks(at, [f"layer {one.layer}\n{one.parts} parts" for one in layers])
+    axes.set_xticks(positions, [f"layer {layer.layer}\n{layer.parts} parts" for layer in layers])
     axes.set_ylim(0, 1.12)
     axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     for side in ("top", "right"):
@@ -84,23 +90,23 @@ def sparsity(layers: Sequence[LayerSummary]) -> Figure:
     return figure
 
 
-def codes_plane(Z: Any) -> np.ndarray:
-    """(n, 2): codes of unit norm along their two principal directions."""
-    Z = np.asarray(Z, dtype=np.float64)
-    norms = np.linalg.norm(Z, axis=1, keepdims=True)
-    Z = Z / np.where(norms > 0, norms, 1)
-    Z = Z - Z.mean(0)
-    _, vectors = np.linalg.eigh(Z.T @ Z)
+def codes_plane(Z: ArrayLike) -> np.ndarray:
+    """Codes of unit norm along their two principal directions, (n, 2)."""
+    codes = np.asarray(Z, dtype=np.float64)
+    norms = np.linalg.norm(codes, axis=1, keepdims=True)
+    codes = codes / np.where(norms > 0, norms, 1)
+    codes = codes - codes.mean(0)
+    _, vectors = np.linalg.eigh(codes.T @ codes)
     directions = vectors[:, ::-1][:, :2]
-    # The sign of a direction is chance: its largest entry is made positive.
+    # The sign of a direction is arbitrary: make its largest entry positive.
     largest = np.take_along_axis(directions, np.abs(directions).argmax(0)[None], 0)
     directions = directions * np.where(largest < 0, -1, 1)
-    flat = Z @ directions
+    flat = codes @ directions
     return flat if flat.shape[1] == 2 else np.column_stack([flat, np.zeros(len(flat))])
 
 
-def codes_map(Z: Any, y: Any = None) -> Figure:
-    """The codes in the plane of their two principal directions, classes in colours."""
+def codes_map(Z: ArrayLike, y: ArrayLike | None = None) -> Figure:
+    """The codes in the plane of their two principal directions, one colour per class."""
     plane = codes_plane(Z)
     figure = Figure(figsize=(5.6, 4.6), facecolor=PAPER, layout="constrained")
     axes = figure.subplots()
@@ -109,11 +115,11 @@ def codes_map(Z: Any, y: Any = None) -> Figure:
     else:
         y = np.asarray(y)
         for index, label in enumerate(np.unique(y)):
-            mine = plane[y == label]
+            points = plane[y == label]
             colour = f"C{index % 10}"
-            axes.scatter(mine[:, 0], mine[:, 1], s=8, alpha=0.5, color=colour)
+            axes.scatter(points[:, 0], points[:, 1], s=8, alpha=0.5, color=colour)
             axes.annotate(
-                str(label), np.median(mine, axis=0), color=colour, weight="bold", ha="center",
+                str(label), np.median(points, axis=0), color=colour, weight="bold", ha="center",
                 bbox={"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1},
             )  # fmt: skip
     axes.set_xticks([])
@@ -125,9 +131,9 @@ def codes_map(Z: Any, y: Any = None) -> Figure:
 
 def class_hierarchy(
     model: Any,
-    X: Any,
-    y: Any,
-    label: Any,
+    X: Array,
+    y: ArrayLike,
+    label: Label,
     *,
     image_shape: tuple[int, int] | None = None,
     feature_names: Sequence[str] | None = None,
@@ -136,65 +142,94 @@ def class_hierarchy(
 ) -> Figure:
     """The hierarchy of a class, as in the paper's Figure 8.
 
-    At the top samples of the class and the codes of all its samples; below, the parts of the last
-    layer with the largest mean codes; below them the parts that the first is made of, with the
-    largest coefficients W_l[i, j] on the edges; and so on to layer 1.
+    At the top are some samples of the class and the codes of all of them. The next line shows the
+    parts of the last layer with the largest mean codes, and each line below shows what the first
+    part of the line above is made of, with the largest coefficients W_l[i, j] on the edges.
     """
     y = np.asarray(y)
     tree = explain(
         model, X, label=label, labels=y, feature_names=feature_names, top=top, features=6,
         order="weight",
     )  # fmt: skip
-    mine = np.flatnonzero(y == label)
-    names = getattr(X, "columns", None)
-    rows = X if names is None else X.to_numpy()
     depth = len(model.weights_)
     figure = Figure(figsize=(9.0, 2.6 + 2.0 * depth), facecolor=PAPER)
     grid = figure.add_gridspec(
         depth + 1, 1, left=0.09, right=0.97, top=0.91, bottom=0.03, hspace=0.42,
         height_ratios=[1.25] + [1] * depth,
     )  # fmt: skip
+    members = np.flatnonzero(y == label)
+    is_frame = hasattr(X, "columns")
+    shown = members[np.linspace(0, len(members) - 1, min(samples, len(members))).astype(int)]
+    rows = X.to_numpy() if is_frame else X
     first = grid[0].subgridspec(1, 2, width_ratios=[1, 1.1], wspace=0.14)
-    shown = mine[np.linspace(0, len(mine) - 1, min(samples, len(mine))).astype(int)]
-    inner = first[0].subgridspec(2, -(-len(shown) // 2), wspace=0.06, hspace=0.06)
-    for place, row in enumerate(shown):
-        axes = figure.add_subplot(inner[place // inner.ncols, place % inner.ncols])
-        _draw(axes, _dense(rows[row]), image_shape, None)
-    heat = figure.add_subplot(first[1])
-    image = heat.imshow(
-        codes_of(model, X.iloc[mine] if names is not None else rows[mine]).T,
-        aspect="auto",
-        cmap="magma",
-    )
-    heat.set_title(f"codes of the {len(mine)} samples of class {label}", fontsize=9)
-    heat.set_ylabel(f"part of layer {depth}", fontsize=8)
+    _samples_of_class(figure, first[0], [_dense(rows[row]) for row in shown], image_shape)
+    H = codes_of(model, X.iloc[members] if is_frame else X[members])
+    heat = _codes_of_class(figure, first[1], H, label, depth)
+    _parts_of_class(figure, grid, heat, model, tree.children, top, image_shape)
+    figure.suptitle(f"class {label}: samples, codes, and the parts they are made of", fontsize=12)
+    return figure
+
+
+def _samples_of_class(
+    figure: Figure,
+    place: SubplotSpec,
+    rows: Sequence[np.ndarray],
+    image_shape: tuple[int, int] | None,
+) -> None:
+    """Draw samples in two lines."""
+    grid = place.subgridspec(2, -(-len(rows) // 2), wspace=0.06, hspace=0.06)
+    for position, row in enumerate(rows):
+        axes = figure.add_subplot(grid[position // grid.ncols, position % grid.ncols])
+        _draw(axes, row, image_shape, None)
+
+
+def _codes_of_class(
+    figure: Figure, place: SubplotSpec, H: np.ndarray, label: Label, layer: int
+) -> Axes:
+    """Draw the codes (n, k) of a class as a heat map, one column per sample."""
+    heat = figure.add_subplot(place)
+    image = heat.imshow(H.T, aspect="auto", cmap="magma")
+    heat.set_title(f"codes of the {len(H)} samples of class {label}", fontsize=9)
+    heat.set_ylabel(f"part of layer {layer}", fontsize=8)
     heat.set_xlabel("sample", fontsize=8, labelpad=1)
     heat.tick_params(labelsize=7)
     figure.colorbar(image, ax=heat, pad=0.02).ax.tick_params(labelsize=7)
-    pictures = {layer: parts(model, layer) for layer in range(1, depth + 1)}
-    nodes, above = tree.children, heat
+    return heat
+
+
+def _parts_of_class(
+    figure: Figure,
+    grid: GridSpec,
+    above: Axes,
+    model: Any,
+    nodes: Sequence[Node],
+    top: int,
+    image_shape: tuple[int, int] | None,
+) -> None:
+    """Draw one line of parts per layer, the last layer first; each line shows what the first part
+    of the line above is made of."""
+    depth = len(model.weights_)
     for row in range(1, depth + 1):
+        if not nodes:
+            break
         layer = depth + 1 - row
+        pictures = parts(model, layer)
         line = grid[row].subgridspec(1, top, wspace=0.25)
         drawn = []
         for column, node in enumerate(nodes):
             axes = figure.add_subplot(line[column])
-            _draw(axes, pictures[layer][node.unit], image_shape, node)
+            _draw(axes, pictures[node.unit], image_shape, node)
             _edge(figure, above, axes, node.weight, leaving=row > 1)
             drawn.append(axes)
-        if not drawn:
-            break
         height = drawn[0].get_position()
         figure.text(0.012, (height.y0 + height.y1) / 2, f"layer {layer}", rotation=90, va="center")
         above, nodes = drawn[0], nodes[0].children
-    figure.suptitle(f"class {label}: samples, codes, and the parts they are made of", fontsize=12)
-    return figure
 
 
 def _draw(
     axes: Axes, values: np.ndarray, image_shape: tuple[int, int] | None, node: Node | None
 ) -> None:
-    """A sample or a part: an image, bright where it is large, or else its largest features."""
+    """Draw a sample or a part: an image, bright where it is large, or its largest features."""
     if node is not None:
         axes.set_xlabel(f"part {node.unit}", fontsize=8, labelpad=2)
     axes.set_xticks([])
@@ -211,7 +246,7 @@ def _draw(
 
 
 def _edge(figure: Figure, above: Axes, below: Axes, weight: float, leaving: bool) -> None:
-    """A line from a part down to one it is made of, with its coefficient."""
+    """Draw a line from a part to one that it is made of, with its coefficient."""
     if leaving:
         line = ConnectionPatch(
             (0.5, -0.13),
@@ -227,5 +262,5 @@ def _edge(figure: Figure, above: Axes, below: Axes, weight: float, leaving: bool
     below.set_title(f"{weight:.3g}", fontsize=9, color="#b03a2e", pad=3)
 
 
-def _dense(row: Any) -> np.ndarray:
+def _dense(row: Array) -> np.ndarray:
     return np.asarray(row.toarray() if is_sparse(row) else row, dtype=float).ravel()

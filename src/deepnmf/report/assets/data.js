@@ -1,4 +1,4 @@
-// The record of the page, and its packed numbers.
+// The data of the page, and its packed numbers.
 
 const record = JSON.parse(document.getElementById("data").textContent);
 
@@ -6,7 +6,7 @@ const KINDS = {
   f4: Float32Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array, i2: Int16Array,
 };
 
-// Packed numbers are unpacked when they are first needed.
+// Numbers are unpacked when they are first needed.
 function unpack(packed) {
   if (!packed.values) {
     const text = atob(packed.data);
@@ -18,18 +18,18 @@ function unpack(packed) {
   return packed.values;
 }
 
-// A share that rounds to 0 is still there.
+// A share that was rounded to 0 still counts as present.
 const shareOf = (packed) => Math.max(packed, 0.01) / 65535;
 
-// What a column of weights holds: [{unit, weight, share}], the largest share first.
+// The entries of a column of weights: [{unit, weight, share}], the largest share first.
 function column(edges, number) {
   const start = unpack(edges.start), index = unpack(edges.index);
   const weight = unpack(edges.weight), share = unpack(edges.share);
-  const found = [];
+  const entries = [];
   for (let at = start[number]; at < start[number + 1]; at++) {
-    found.push({ unit: index[at], weight: weight[at], share: shareOf(share[at]) });
+    entries.push({ unit: index[at], weight: weight[at], share: shareOf(share[at]) });
   }
-  return found;
+  return entries;
 }
 
 // What the page leaves out of a column: how many weights, and their share.
@@ -37,7 +37,7 @@ function leftOut(edges, number) {
   return { count: unpack(edges.more)[number], share: unpack(edges.left)[number] / 65535 };
 }
 
-// The columns that hold a row: [{unit: column, weight, share}], the largest share first.
+// The columns with an entry in a row: [{unit: column, weight, share}], the largest share first.
 function holders(edges, row) {
   if (!edges.byRow) {
     const start = unpack(edges.start), index = unpack(edges.index);
@@ -58,11 +58,11 @@ function holders(edges, row) {
 // The largest entries of a row: [{index, value}].
 function largest(table, row) {
   const index = unpack(table.index), weight = unpack(table.weight);
-  const found = [];
+  const entries = [];
   for (let at = row * table.each; at < (row + 1) * table.each; at++) {
-    if (weight[at] !== 0) found.push({ index: index[at], value: weight[at] });
+    if (weight[at] !== 0) entries.push({ index: index[at], value: weight[at] });
   }
-  return found;
+  return entries;
 }
 
 const depth = record.layers.length;
@@ -85,7 +85,7 @@ function sampleName(sample) {
   return record.samples.names ? record.samples.names[sample] : `Sample ${row}`;
 }
 
-// Units of a layer, the most important first; dead ones last.
+// Units of a layer, the most important first and dead ones last.
 function ranked(layer) {
   const importance = unpack(layer.importance);
   const dead = new Set(layer.dead);
@@ -93,7 +93,7 @@ function ranked(layer) {
     (a, b) => dead.has(a) - dead.has(b) || importance[b] - importance[a] || a - b);
 }
 
-// Three digits, as far as they are needed.
+// At most three significant digits.
 function number(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);

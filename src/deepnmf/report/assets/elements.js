@@ -1,10 +1,10 @@
-// Elements, made one way: text is always text.
+// Builders of elements. Text is always inserted as text, never as HTML.
 
 function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
-// SVG shapes are copies of those in the page.
+// SVG shapes are copied from the template in the page.
 function shape(tag, attributes = {}, ...children) {
   const model = document.getElementById("shapes").content.querySelector(tag);
   return filled(model.cloneNode(false), attributes, children);
@@ -28,8 +28,8 @@ const link = (href, attributes, ...children) => element("a", { href, ...attribut
 const heading = (level, text, attributes = {}) =>
   element(`h${level}`, { tabindex: "-1", ...attributes }, text);
 
-// Items in steps: the first ones, and a button for more of them.
-function inSteps(list, items, draw, step, what) {
+// The first items of a list, and a button that shows more.
+function inSteps(list, items, draw, step, noun) {
   let shown = 0;
   const more = element("button", { type: "button", class: "more", onclick: () => add(true) });
   function add(focus) {
@@ -38,7 +38,7 @@ function inSteps(list, items, draw, step, what) {
     shown += fresh.length;
     more.hidden = shown >= items.length;
     const left = items.length - shown;
-    more.textContent = left > step ? `Show ${step} more of ${plural(left, what)}` : `Show ${plural(left, `more ${what}`)}`;
+    more.textContent = left > step ? `Show ${step} more of ${plural(left, noun)}` : `Show ${plural(left, `more ${noun}`)}`;
     if (focus) {
       const target = fresh[0] && fresh[0].querySelector("a, button");
       if (target) target.focus();

@@ -1,7 +1,7 @@
-// The explorer: a class, a sample or a part, its parts, their parts, side by side.
+// The explorer: a class, a sample or a part; beside it its parts, and beside them their parts.
 //
 // A path is a subject and the units chosen below it, layer by layer:
-// #/class/3/7/12 is class 3, its part 7 of the last layer, and of that part 12 of the layer below.
+// #/class/3/7/12 is class 3, its part 7 of the last layer, and part 12 of the layer below that one.
 
 const CARDS = 8;
 
@@ -23,7 +23,7 @@ function subjectOf(kind, words) {
 
 function explore() {
   const view = [heading(1, "Explore")];
-  view.push(element("p", {}, "Open a class or a sample to see the parts it is made of, and the parts that those are made of."));
+  view.push(element("p", {}, "Open a class or a sample to see the parts it is made of, and what those parts are made of."));
   if (record.classes) {
     const grid = element("ul", { class: "grid" });
     const draw = (at) => element("li", {}, link(`#/class/${at}`, { class: "tile" },
@@ -32,7 +32,7 @@ function explore() {
         element("span", { class: "value" }, plural(record.classes.counts[at], "sample")))));
     view.push(element("section", {}, heading(2, "Classes"), ...inSteps(grid, [...record.classes.names.keys()], draw, 80, "class")));
   } else {
-    view.push(element("p", { class: "note" }, "These data came without labels: give them with --labels to see classes."));
+    view.push(element("p", { class: "note" }, "The data came without labels. To see classes, give labels with --labels."));
   }
   view.push(samplesOf([...unpack(record.samples.rows).keys()], 40, record.samples.total));
   return { view, title: "Explore" };
@@ -41,10 +41,10 @@ function explore() {
 function samplesOf(samples, step, total) {
   const grid = element("ul", { class: "grid small" });
   const draw = (sample) => {
-    const mine = classOf(sample);
+    const group = classOf(sample);
     return element("li", {}, link(`#/sample/${sample}`, { class: "tile" }, thumbnail(record.samples, sample, sampleName(sample)),
       element("span", { class: "caption" }, element("span", {}, sampleName(sample)),
-        mine === null ? null : element("span", { class: "value" }, `class ${className(mine)}`))));
+        group === null ? null : element("span", { class: "value" }, `class ${className(group)}`))));
   };
   return element("section", {}, heading(2, "Samples"),
     samples.length < total ? element("p", { class: "note" }, `${samples.length} of ${total} samples are in this page.`) : null,
@@ -63,7 +63,7 @@ function explorer(kind, words) {
   for (let below = subject.below; below >= 1; below--) {
     const chosen = subject.chosen[subject.below - below];
     const ahead = opened !== null;
-    // Where nothing is chosen, the way goes on through the part with the largest share.
+    // Where nothing is chosen, the path continues through the part with the largest share.
     const first = column(edges, at)[0];
     const unit = chosen === undefined ? first && first.unit : chosen;
     const section = partsColumn(edges, at, below, name, path, chosen, unit);
@@ -90,7 +90,7 @@ function explorer(kind, words) {
   }
   const view = [crumbs(trail), heading(1, trail.at(-1)[0]), columns];
   if (!record.linear && depth > 1) {
-    view.push(element("p", { class: "note" }, "This model is not linear: what a part is made of is shown for the part alone, with code 1; together with others its parts may weigh differently."));
+    view.push(element("p", { class: "note" }, "This model is not linear. What a part is made of is shown for that part alone, with code 1; together with other parts the shares may differ."));
   }
   if (current) view.push(about(current, subject.chosen.length > 0));
   else if (kind === "class") view.push(samplesOf([...unpack(record.samples.rows).keys()].filter((sample) => classOf(sample) === subject.at), 24, record.classes.counts[subject.at]));
@@ -107,11 +107,11 @@ const crumbs = (trail) => element("nav", { "aria-label": "Path" }, element("ol",
 function subjectColumn(subject) {
   const facts = [];
   if (subject.kind === "class") {
-    facts.push(element("p", {}, `${plural(record.classes.counts[subject.at], "sample")}; below, their mean.`));
+    facts.push(element("p", {}, `${plural(record.classes.counts[subject.at], "sample")}; their mean is below.`));
   }
   if (subject.kind === "sample" && classOf(subject.at) !== null) {
-    const mine = classOf(subject.at);
-    facts.push(element("p", {}, "Of ", link(`#/class/${mine}`, {}, `class ${className(mine)}`)));
+    const group = classOf(subject.at);
+    facts.push(element("p", {}, "Of ", link(`#/class/${group}`, {}, `class ${className(group)}`)));
   }
   const column = element("section", { class: "column subject", "aria-label": subject.name },
     heading(2, subject.name), ...facts,
@@ -121,7 +121,7 @@ function subjectColumn(subject) {
 }
 
 function distinct(subject) {
-  return element("div", { class: "distinct" }, element("h3", {}, "What tells it from the other classes"),
+  return element("div", { class: "distinct" }, element("h3", {}, "What sets it apart from other classes"),
     element("ul", {}, record.classes.distinct[subject.at].slice(0, 4).map(([unit, inside, outside]) => element("li", {},
       link(`${subject.path}/${unit}`, {}, `Part ${unit}`), ` mean code ${number(inside)}, elsewhere ${number(outside)}`))));
 }
@@ -130,7 +130,7 @@ function partsColumn(edges, at, below, name, path, chosen, through) {
   const items = column(edges, at);
   const rest = leftOut(edges, at);
   const layer = layerOf(below);
-  // What was chosen is on show, also where it is not among the first.
+  // The chosen part is always shown, even if it is not among the first.
   const place = items.findIndex((item) => item.unit === chosen);
   if (place >= CARDS) items.splice(CARDS - 1, 0, ...items.splice(place, 1));
   const list = element("ol", { class: "cards" });
@@ -145,7 +145,7 @@ function partsColumn(edges, at, below, name, path, chosen, through) {
     element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), bar(share), element("span", { class: "value" }, percent(share)))));
   };
   return element("section", { class: "column", "aria-label": `Parts of layer ${below} in ${name}` },
-    heading(2, `Parts in layer ${below}`), element("p", { class: "note of" }, `of ${name}`), ...(items.length ? inSteps(list, items, draw, CARDS, "part") : [element("p", {}, "It is made of nothing: all its weights are 0.")]),
+    heading(2, `Parts in layer ${below}`), element("p", { class: "note of" }, `of ${name}`), ...(items.length ? inSteps(list, items, draw, CARDS, "part") : [element("p", {}, "It has no parts: all its weights are 0.")]),
     chosen !== undefined && place < 0 ? element("p", { class: "note" }, `Part ${chosen} is not among them: its weight is 0${rest.count ? " or too small for this page" : ""}.`) : null,
     rest.count ? element("p", { class: "note" }, `${plural(rest.count, "smaller weight")} (${percent(rest.share)} together) not in this page.`) : null);
 }
@@ -159,13 +159,13 @@ function featuresColumn({ layer, unit }) {
     owner.sprite ? featureList(owner, unit) : null);
 }
 
-// Who uses a part, what is near-equal to it, and what it holds.
+// What uses a part, and which parts are near-equal to it.
 function about({ layer, unit }, pictured) {
   const owner = layerOf(layer), name = `Part ${unit} of layer ${layer}`;
   const section = element("section", { class: "about" }, heading(2, `About part ${unit} of layer ${layer}`));
   const facts = element("dl", {});
   const fact = (term, ...content) => facts.append(element("dt", {}, term), element("dd", {}, ...content));
-  fact("Importance", `${percent(unpack(owner.importance)[unit])} of what the samples decode to goes through it: number ${ranked(owner).indexOf(unit) + 1} of ${owner.parts} in its layer.`);
+  fact("Importance", `${percent(unpack(owner.importance)[unit])} of the decoded samples goes through it: number ${ranked(owner).indexOf(unit) + 1} of ${owner.parts} in its layer.`);
   if (owner.dead.includes(unit)) fact("Dead", "It has no weights, or nothing uses it.");
   const above = layer === depth ? record.classes && record.classes.codes : layerOf(layer + 1).edges;
   if (above) {
@@ -175,12 +175,12 @@ function about({ layer, unit }, pictured) {
     const list = element("ul", { class: "chips" });
     fact(layer === depth ? "Classes that use it" : "Used by", users.length
       ? inSteps(list, users, ({ unit: user, weight, share }) => element("li", {}, link(to(user), {}, `${text(user)} `, element("span", { class: "value" }, `${number(weight)}, ${percent(share)} of it`))), 10, layer === depth ? "class" : "part")
-      : "nothing that is in this page");
+      : "nothing in this page");
   }
-  const near = owner.redundant.filter(([one, other]) => one === unit || other === unit);
+  const near = owner.redundant.filter(([first, second]) => first === unit || second === unit);
   if (near.length) {
-    fact("Near-equal parts", element("ul", { class: "chips" }, near.slice(0, 10).map(([one, other, cosine]) => {
-      const twin = one === unit ? other : one;
+    fact("Near-equal parts", element("ul", { class: "chips" }, near.slice(0, 10).map(([first, second, cosine]) => {
+      const twin = first === unit ? second : first;
       return element("li", {}, link(`#/part/${layer}/${twin}`, {}, `Part ${twin} `, element("span", { class: "value" }, `cosine ${cosine.toFixed(3)}`)));
     })));
   }
@@ -188,7 +188,7 @@ function about({ layer, unit }, pictured) {
   return section;
 }
 
-// Lines from what is chosen to what it is made of, as wide as their share.
+// Lines from the chosen card to what it is made of, as wide as its share.
 function drawEdges(columns, lines) {
   align(columns);
   lines.replaceChildren();
@@ -214,7 +214,7 @@ function drawEdges(columns, lines) {
   });
 }
 
-// A column stands beside what it belongs to, where there is room for columns.
+// Moves each column beside the card it belongs to, where columns stand side by side.
 function align(columns) {
   const sections = [...columns.querySelectorAll(":scope > .column")];
   const beside = getComputedStyle(columns).flexDirection === "row";
@@ -227,29 +227,29 @@ function align(columns) {
   });
 }
 
-// Where lines meet a card: its middle, or near its top where it is tall.
+// The height at which lines meet a card: its middle, or near the top of a tall card.
 function middleOf(card) {
   const { top, height } = card.getBoundingClientRect();
   return top + (card.matches("a") ? height : Math.min(height, 260)) / 2;
 }
 
-// Arrow keys: up and down in a column, left and right between columns.
+// Arrow keys move up and down within a column, left and right between columns.
 function arrows(event, columns) {
   const card = event.target.closest("a.card");
   if (!card || event.altKey || event.ctrlKey || event.metaKey) return;
   const sections = [...columns.querySelectorAll(":scope > .column")];
-  const mine = sections.findIndex((section) => section.contains(card));
-  const cards = [...sections[mine].querySelectorAll("a.card")];
+  const current = sections.findIndex((section) => section.contains(card));
+  const cards = [...sections[current].querySelectorAll("a.card")];
   const first = (section) => section && (section.querySelector("a.card.chosen") || section.querySelector("a.card, .features a"));
   const target = {
     ArrowDown: () => cards[cards.indexOf(card) + 1],
     ArrowUp: () => cards[cards.indexOf(card) - 1],
-    ArrowLeft: () => first(sections[mine - 1]),
-    ArrowRight: () => first(sections[mine + 1]),
+    ArrowLeft: () => first(sections[current - 1]),
+    ArrowRight: () => first(sections[current + 1]),
   }[event.key];
-  const found = target && target();
-  if (found) {
-    found.focus();
+  const next = target && target();
+  if (next) {
+    next.focus();
     event.preventDefault();
   }
 }

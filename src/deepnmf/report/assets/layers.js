@@ -3,10 +3,10 @@
 function layerView(number) {
   const layer = layerOf(number);
   const view = [heading(1, `Layer ${number}: ${plural(layer.parts, "part")}`)];
-  view.push(element("nav", { "aria-label": "Layers" }, element("ul", { class: "tabs" }, record.layers.map((one) =>
-    element("li", {}, link(`#/layer/${one.layer}`, { "aria-current": one === layer ? "page" : null }, `Layer ${one.layer}`))))));
-  const made = number === 1 ? "features" : `parts of layer ${number - 1}`;
-  view.push(element("p", {}, `Each part is a combination of ${made}. ${percent(layer.zeros)} of the weights are 0; Hoyer's sparseness is ${layer.sparseness.toFixed(2)}. `,
+  view.push(element("nav", { "aria-label": "Layers" }, element("ul", { class: "tabs" }, record.layers.map((other) =>
+    element("li", {}, link(`#/layer/${other.layer}`, { "aria-current": other === layer ? "page" : null }, `Layer ${other.layer}`))))));
+  const ingredients = number === 1 ? "features" : `parts of layer ${number - 1}`;
+  view.push(element("p", {}, `Each part is a combination of ${ingredients}. ${percent(layer.zeros)} of the weights are 0; Hoyer's sparseness is ${layer.sparseness.toFixed(2)}. `,
     layer.dead.length ? `${plural(layer.dead.length, "part")} dead. ` : "No dead parts. ",
     layer.pairs ? `${plural(layer.pairs, "near-equal pair")}.` : "No near-equal pairs."));
   const sorted = ranked(layer);
@@ -20,7 +20,7 @@ function layerView(number) {
   }
   fill();
   view.push(element("p", { class: "choice" }, element("label", { for: "order" }, "Order by "), choose,
-    element("span", { class: "note" }, " Importance: the share of what the samples decode to that goes through a part.")), place);
+    element("span", { class: "note" }, " Importance: the share of the decoded samples that goes through a part.")), place);
   if (layer.redundant.length) view.push(pairs(layer));
   return { view, title: `Layer ${number}` };
 }
@@ -35,7 +35,7 @@ function partTile(layer, unit) {
 
 function pairs(layer) {
   const list = element("ul", { class: "pairs" });
-  const draw = ([one, other, cosine]) => element("li", {},
-    partTile(layer, one).firstChild, partTile(layer, other).firstChild, element("span", {}, `cosine ${cosine.toFixed(3)}`));
+  const draw = ([first, second, cosine]) => element("li", {},
+    partTile(layer, first).firstChild, partTile(layer, second).firstChild, element("span", {}, `cosine ${cosine.toFixed(3)}`));
   return element("section", {}, heading(2, "Near-equal parts"), ...inSteps(list, layer.redundant, draw, 6, "pair"));
 }

@@ -1,4 +1,4 @@
-// What was fitted, how well, and what to beware of.
+// The overview: the model, its scores and warnings.
 
 const COLOURS = 10;
 
@@ -14,7 +14,7 @@ function overview() {
   panels.append(layersPanel());
   if (record.scores) {
     panels.append(element("section", { class: "wide" }, heading(2, "Scores"),
-      table("K-means on the codes against the labels. Higher is better, but for ER; AMI and ARI are 0 by chance.",
+      table("K-means on the codes against the labels. Higher is better, except for ER. AMI and ARI are 0 by chance.",
         record.scores.head, record.scores.rows)));
   }
   if (record.convergence.length) {
@@ -30,12 +30,12 @@ function layersPanel() {
     link(`#/layer/${layer.layer}`, {}, `Layer ${layer.layer}`), String(layer.parts),
     percent(layer.zeros), layer.sparseness.toFixed(2), String(layer.dead.length), String(layer.pairs)]);
   return element("section", {}, heading(2, "Layers"),
-    table("Zeros: share of the weights. Sparseness (Hoyer's): 0, all weights equal; 1, a single one.",
+    table("Zeros: share of the weights. Sparseness (Hoyer's): 0 if all weights are equal, 1 if only one is not 0.",
       ["", "parts", "zeros", "sparseness", "dead", "near-equal pairs"], rows),
     element("p", {}, link("#/explore", { class: "action" }, record.classes ? "Explore classes and samples" : "Explore samples")));
 }
 
-// The objective over the sweeps, a small chart a stage; where each ended as a table.
+// The objective over the sweeps: one small chart per stage, and a table of where each ended.
 function convergence() {
   const stages = record.convergence.filter((stage) => stage.objective.every((value) => value > 0));
   const charts = element("div", { class: "charts" }, stages.map((stage, at) => element("figure", {},
@@ -65,7 +65,7 @@ function chart({ name, objective, sweep }, at) {
   return drawing;
 }
 
-// Samples where their codes lie; a click opens one. The lists in the explorer hold the same.
+// A map of the samples by their codes. A click opens a sample; the explorer lists the same ones.
 function map() {
   const { plane, rows, total } = record.samples;
   const at = unpack(plane), count = unpack(rows).length;
@@ -74,23 +74,23 @@ function map() {
   const classes = new Map();
   for (let sample = 0; sample < count; sample++) {
     const cx = centre(at[2 * sample]), cy = side - centre(at[2 * sample + 1]);
-    const mine = classOf(sample);
-    if (mine !== null) {
-      if (!classes.has(mine)) classes.set(mine, [[], []]);
-      classes.get(mine)[0].push(cx);
-      classes.get(mine)[1].push(cy);
+    const group = classOf(sample);
+    if (group !== null) {
+      if (!classes.has(group)) classes.set(group, [[], []]);
+      classes.get(group)[0].push(cx);
+      classes.get(group)[1].push(cy);
     }
-    const label = mine === null ? sampleName(sample) : `${sampleName(sample)}, class ${className(mine)}`;
-    drawing.append(shape("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 3.2, class: `dot colour-${(mine || 0) % COLOURS}`,
+    const label = group === null ? sampleName(sample) : `${sampleName(sample)}, class ${className(group)}`;
+    drawing.append(shape("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 3.2, class: `dot colour-${(group || 0) % COLOURS}`,
       onclick: () => { location.hash = `#/sample/${sample}`; } }, shape("title", {}, label)));
   }
   const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
-  // Where there are many classes, the largest have their names on the map.
+  // Where there are many classes, only the largest are named on the map.
   const large = [...classes.keys()].sort((a, b) => record.classes.counts[b] - record.classes.counts[a]);
-  for (const mine of large.slice(0, large.length > 30 ? 12 : 30)) {
-    const [xs, ys] = classes.get(mine);
-    drawing.append(shape("text", { x: middle(xs), y: middle(ys) + 5, class: `label colour-${mine % COLOURS}`,
-      onclick: () => { location.hash = `#/class/${mine}`; } }, className(mine)));
+  for (const group of large.slice(0, large.length > 30 ? 12 : 30)) {
+    const [xs, ys] = classes.get(group);
+    drawing.append(shape("text", { x: middle(xs), y: middle(ys) + 5, class: `label colour-${group % COLOURS}`,
+      onclick: () => { location.hash = `#/class/${group}`; } }, className(group)));
   }
   const shown = count < total ? `${count} of ${total} samples` : plural(total, "sample");
   return [drawing, element("p", { class: "note" }, `${shown}; codes of unit norm, along their two principal directions. Click a point to open it.`)];

@@ -1,6 +1,6 @@
-// Images, lines and lists: how a part, a class or a sample looks.
+// How a part, a class or a sample looks: an image, a line or a list.
 
-// Sheets are decoded once; what waits for one is drawn when it is there.
+// A sheet is decoded once; images that wait for it are drawn when it is ready.
 function sheetOf(owner) {
   if (!owner.image) {
     owner.image = new Image();
@@ -34,7 +34,7 @@ function line(owner, place, label) {
     shape("path", { d: `${path}L100 40Z` }));
 }
 
-// The small picture on a card; of text, its first words.
+// The small picture on a card; for text, its first words.
 function thumbnail(owner, place, label) {
   if (owner.sprite) return tile(owner, place, label);
   if (owner.profiles) return line(owner, place, label);
@@ -43,16 +43,16 @@ function thumbnail(owner, place, label) {
     ? words.flatMap((word, at) => [element("span", {}, at + 1 < words.length ? `${word},` : word), " "]) : "nothing");
 }
 
-// The large picture: an image, a line, and the features with the largest entries.
+// The large picture: an image, or a line and the features with the largest entries.
 function portrait(owner, place, label) {
-  const found = [];
-  if (owner.sprite) found.push(element("div", { class: "large" }, tile(owner, place, label)));
+  const pieces = [];
+  if (owner.sprite) pieces.push(element("div", { class: "large" }, tile(owner, place, label)));
   if (owner.profiles) {
-    found.push(element("figure", { class: "large" }, line(owner, place, label),
+    pieces.push(element("figure", { class: "large" }, line(owner, place, label),
       element("figcaption", {}, `features 0 to ${record.features.count - 1}, in order`)));
   }
-  if (!owner.sprite) found.push(featureList(owner, place));
-  return found;
+  if (!owner.sprite) pieces.push(featureList(owner, place));
+  return pieces;
 }
 
 function featureList(owner, place) {

@@ -1,8 +1,9 @@
-// What the address says is on show; back and forward work by themselves.
+// Shows the view that the address names, so that back and forward work by themselves.
 
 const SECTIONS = [["#/", "Overview"], ["#/layer/1", "Layers"], ["#/explore", "Explore"]];
 
-const whole = (text, size) => {
+// The number below `size` that a text stands for.
+const indexOf = (text, size) => {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value >= size) throw new RangeError(text);
   return value;
@@ -10,20 +11,20 @@ const whole = (text, size) => {
 
 function chosen(words, layer) {
   if (words.length > layer) throw new RangeError("too deep");
-  return words.map((text, at) => whole(text, layerOf(layer - at).parts));
+  return words.map((text, at) => indexOf(text, layerOf(layer - at).parts));
 }
 
 const ROUTES = {
   "": () => overview(),
-  layer: ([number]) => layerView(whole(number, depth + 1) || whole("x", 0)),
+  layer: ([number]) => layerView(indexOf(number, depth + 1) || indexOf("x", 0)),
   explore: () => explore(),
-  class: ([at, ...words]) => explorer("class", [whole(at, record.classes ? record.classes.names.length : 0), ...chosen(words, depth)]),
-  sample: ([at, ...words]) => explorer("sample", [whole(at, unpack(record.samples.rows).length), ...chosen(words, depth)]),
+  class: ([at, ...words]) => explorer("class", [indexOf(at, record.classes ? record.classes.names.length : 0), ...chosen(words, depth)]),
+  sample: ([at, ...words]) => explorer("sample", [indexOf(at, unpack(record.samples.rows).length), ...chosen(words, depth)]),
   part: ([number, unit, ...words]) => {
-    const layer = whole(number, depth + 1) || whole("x", 0);
-    return explorer("part", [layer, whole(unit, layerOf(layer).parts), ...chosen(words, layer - 1)]);
+    const layer = indexOf(number, depth + 1) || indexOf("x", 0);
+    return explorer("part", [layer, indexOf(unit, layerOf(layer).parts), ...chosen(words, layer - 1)]);
   },
-  feature: ([index]) => featureView(whole(index, record.features.count)),
+  feature: ([at]) => featureView(indexOf(at, record.features.count)),
   search: ([words]) => searchView(words || ""),
 };
 
@@ -49,10 +50,10 @@ function show() {
   main.replaceChildren(...view);
   document.title = `${title} · ${record.title}`;
   const section = hash.split("/")[1];
-  for (const [at, one] of document.querySelectorAll("#sections a").entries()) {
-    const mine = [section === "", section === "layer", ["explore", "class", "sample", "part"].includes(section)][at];
-    if (mine) one.setAttribute("aria-current", "page");
-    else one.removeAttribute("aria-current");
+  for (const [at, anchor] of document.querySelectorAll("#sections a").entries()) {
+    const current = [section === "", section === "layer", ["explore", "class", "sample", "part"].includes(section)][at];
+    if (current) anchor.setAttribute("aria-current", "page");
+    else anchor.removeAttribute("aria-current");
   }
   const words = document.getElementById("words");
   if (section !== "search") words.value = "";
@@ -64,7 +65,7 @@ function show() {
   moveFocus(main, before, hash, opened);
 }
 
-// Down: to what has opened. Back up: to where one came from. Elsewhere: to the top.
+// Moves the focus. Down: to the column that opened. Up: to the card just left. Else: to the top.
 function moveFocus(main, before, hash, opened) {
   const up = before.startsWith(`${hash}/`) && before.slice(hash.length + 1).split("/")[0];
   const left = up && opened && opened.querySelector(`a[data-unit="${CSS.escape(up)}"]`);
@@ -91,7 +92,7 @@ document.getElementById("words").addEventListener("input", (event) => {
   const words = event.target.value;
   waiting = setTimeout(() => {
     const hash = `#/search/${encodeURIComponent(words)}`;
-    // One step of the history for a search, however long it is typed.
+    // A search is one step in the history, however many letters are typed.
     if ((shownHash || "").startsWith("#/search")) history.replaceState(null, "", hash);
     else history.pushState(null, "", hash);
     show();

@@ -1,0 +1,141 @@
+"""The records in a page: what Python packs and the page's script unpacks."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class Numbers(TypedDict):
+    """An array of numbers: its kind ("f4", "u4", …) and its bytes in base64."""
+
+    type: str
+    data: str
+
+
+class Columns(TypedDict):
+    """The entries of the columns of a matrix, one column after the other."""
+
+    start: Numbers
+    """Where each column starts."""
+    index: Numbers
+    weight: Numbers
+    share: Numbers
+    more: Numbers
+    """How many entries of each column are left out."""
+    left: Numbers
+    """The share of the entries that are left out."""
+
+
+class Largest(TypedDict):
+    """The largest entries of the rows of a matrix."""
+
+    each: int
+    """How many per row."""
+    index: Numbers
+    weight: Numbers
+
+
+class Sprite(TypedDict):
+    """Images on one sheet."""
+
+    png: str
+    across: int
+    """How many images stand side by side."""
+    high: int
+    wide: int
+
+
+class Profiles(TypedDict):
+    """Rows as lines."""
+
+    points: int
+    values: Numbers
+
+
+class Pictures(TypedDict, total=False):
+    """How parts, classes or samples look: as images, as lines, or (text) as neither."""
+
+    sprite: Sprite
+    profiles: Profiles
+
+
+class ScoreTable(TypedDict):
+    """The table of scores."""
+
+    head: list[str]
+    rows: list[list[str]]
+
+
+class Curve(TypedDict):
+    """The objective over the sweeps of one stage."""
+
+    name: str
+    sweeps: int
+    sweep: list[int]
+    seconds: list[float]
+    objective: list[float]
+
+
+class Features(TypedDict):
+    """What the features are."""
+
+    count: int
+    kind: str
+    """"image", "names" or "numbers"."""
+    shape: tuple[int, int] | None
+    names: list[str] | None
+
+
+class PageLayer(Pictures):
+    """The parts of a layer."""
+
+    layer: int
+    parts: int
+    zeros: float
+    sparseness: float
+    dead: list[int]
+    redundant: list[tuple[int, int, float]]
+    pairs: int
+    importance: Numbers
+    peak: Numbers
+    features: Largest
+    holders: Largest
+    edges: Columns | None
+
+
+class PageClasses(Pictures):
+    """The classes, each by its mean."""
+
+    names: list[str]
+    counts: list[int]
+    codes: Columns
+    distinct: list[list[tuple[int, float, float, float | None]]]
+    features: Largest
+
+
+class PageSamples(Pictures):
+    """Some of the samples."""
+
+    total: int
+    rows: Numbers
+    classes: Numbers | None
+    names: list[str] | None
+    codes: Columns
+    plane: Numbers
+    features: Largest
+
+
+class Page(TypedDict):
+    """Everything in the page."""
+
+    title: str
+    facts: list[tuple[str, str]]
+    warnings: list[str]
+    scores: ScoreTable | None
+    convergence: list[Curve]
+    linear: bool
+    features: Features
+    layers: list[PageLayer]
+    classes: PageClasses | None
+    samples: PageSamples
+    version: str
