@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # Read by SciPy when it is imported: lets scikit-learn check array API input as well.
@@ -17,6 +18,17 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.load_profile("repeatable")
 
 Place = Callable[[Any], Any]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """Python's own handler of SIGINT, which a parent that ignores it would hand down as ignored.
+
+    Processes that tests start begin with the default as well.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(params=["numpy", "torch"])
