@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import multiprocessing.context
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -7,6 +10,8 @@ from typing import Any
 
 # Read by SciPy when it is imported: lets scikit-learn check array API input as well.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# Read by Dask when it is imported: workers are forked from the process of `processes` below.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 
 import numpy as np
 import pytest
@@ -29,6 +34,21 @@ def ctrl_c_interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def processes() -> multiprocessing.context.ForkServerContext:
+    """Starts processes as forks of one that has imported what deepnmf imports: new ones take
+    seconds. deepnmf itself is imported by each of them, as it would be."""
+    context = multiprocessing.get_context("forkserver")
+    with contextlib.suppress(ImportError):
+        from distributed.utils import get_mp_context
+
+        get_mp_context()  # asks for imports of its own, once
+    context.set_forkserver_preload(
+        ["distributed", "dask.array", "sklearn.decomposition", "numba", "safetensors.numpy"]
+    )
+    return context
 
 
 @pytest.fixture(params=["numpy", "torch"])
