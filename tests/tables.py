@@ -66,7 +66,7 @@ def long(values: Iterable[Any], *slow: str) -> list[Any]:
 
 
 def _name(value: object) -> str:
-    if isinstance(value, str | tuple):
+    if isinstance(value, str | tuple | float):
         return str(value)
     return getattr(value, "__name__", type(value).__name__)
 
@@ -87,7 +87,9 @@ def pairs(names: str, *axes: Sequence[Any], full: bool = False) -> pytest.MarkDe
     return _thinned(names, axes, together=2, full=full)
 
 
-def some(names: str, fast: Sequence[tuple[Any, ...]], *axes: Sequence[Any]) -> pytest.MarkDecorator:
+def some(
+    names: str, fast: Sequence[tuple[Any, ...]], *axes: Sequence[Any], full: bool = False
+) -> pytest.MarkDecorator:
     """All combinations, of which these are fast and the others long.
 
     For laws that take seconds to hold.
@@ -96,7 +98,7 @@ def some(names: str, fast: Sequence[tuple[Any, ...]], *axes: Sequence[Any]) -> p
         tuple(axis.index(value) for axis, value in zip(axes, values, strict=True))
         for values in fast
     }
-    return _rows(names, axes, places, full=False)
+    return _rows(names, axes, places, full)
 
 
 def _thinned(

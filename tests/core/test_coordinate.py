@@ -151,7 +151,7 @@ def test_shared_work_is_done_once_and_in_order(pieces):
 
 @some(
     "model,first",
-    [(deepnmf.sdnmf_rl1, Coordinate()), (deepnmf.sdnmf_rl2, Nesterov())],
+    [(deepnmf.sdnmf_rl1, Coordinate())],
     DEEP,
     [Coordinate(), Nesterov()],
 )
