@@ -133,6 +133,15 @@ def torch_is_numpy(X: np.ndarray, settings: Plan, rel: float) -> None:
     np.testing.assert_allclose(objectives(there.history), objectives(here.history), rtol=rel)
 
 
+def same_until_searched(here: Any, there: Any, rel: float) -> None:
+    """Two fits of the same data are the same, sweep by sweep, for as long as rounding cannot choose
+    between steps: while layer 1 is pre-trained, and in two sweeps of fine-tuning after that."""
+    first, *_, tuned = (objectives(records) for records in stages(here.history_))
+    other, *_, other_tuned = (objectives(records) for records in stages(there.history_))
+    np.testing.assert_allclose(other, first, rtol=rel)
+    np.testing.assert_allclose(other_tuned[:2], tuned[:2], rtol=rel)
+
+
 def solvers_agree_on_the_end(X: np.ndarray, settings: Plan, first: Any, other: Any) -> None:
     """From where one solver has come to its end, the other finds next to nothing to gain."""
     ended = train(X, replace(settings, solver=first), generators(0))
