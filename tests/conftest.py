@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import multiprocessing.context
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # Read by SciPy when it is imported: lets scikit-learn check array API input as well.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# Read by Dask when it is imported: workers are forked from the process of `processes` below.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 
 import numpy as np
 import pytest
@@ -17,6 +23,32 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.load_profile("repeatable")
 
 Place = Callable[[Any], Any]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """Python's own handler of SIGINT, which a parent that ignores it would hand down as ignored.
+
+    Processes that tests start begin with the default as well.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def processes() -> multiprocessing.context.ForkServerContext:
+    """Starts processes as forks of one that has imported what deepnmf imports: new ones take
+    seconds. deepnmf itself is imported by each of them, as it would be."""
+    context = multiprocessing.get_context("forkserver")
+    with contextlib.suppress(ImportError):
+        from distributed.utils import get_mp_context
+
+        get_mp_context()  # asks for imports of its own, once
+    context.set_forkserver_preload(
+        ["distributed", "dask.array", "sklearn.decomposition", "numba", "safetensors.numpy"]
+    )
+    return context
 
 
 @pytest.fixture(params=["numpy", "torch"])

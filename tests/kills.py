@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ def long_fit(path, begun=None):
     warnings.simplefilter("ignore")
     kept = None if path is None else Checkpoint(path, every=0)
     X = np.random.default_rng(0).random((300, 64)) ** 4
-    told = []
+    told: list[dict[str, Any]] = []
 
     def tell(record):
         if begun is not None and not told:

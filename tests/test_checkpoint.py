@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ import deepnmf
 from deepnmf.files.checkpoint import Checkpoint, CheckpointError
 from deepnmf.solvers import ProjectedGradient
 from tests import kills
-from tests.tables import LINKS, named
+from tests.tables import LINKS, each
 
-SETTINGS = {"max_iter": 12, "pretrain_iter": 6, "tol": 0, "random_state": 0}
+SETTINGS: dict[str, Any] = {"max_iter": 12, "pretrain_iter": 6, "tol": 0, "random_state": 0}
 KINDS = ("array", "float32", "sparse", "blocks", "memmap", "tensor")
 
 
@@ -64,12 +64,7 @@ def objectives(model):
     return [record["objective"] for record in model.history_]
 
 
-@pytest.mark.parametrize(
-    ("kind", "link", "after"),
-    [(kind, link, 15) for kind in KINDS for link in LINKS]
-    + [(kind, LINKS[1], after) for kind in KINDS for after in (2, 9, 23)],
-    ids=named,
-)
+@each("kind,link,after", KINDS, LINKS, [2, 9, 15, 23])
 def test_broken_off_and_begun_again_is_the_same_fit(kind, link, after, low_rank, tmp_path):
     """In the first layer (2), in the second (9), in fine-tuning (15), in its last sweep (23)."""
     X = given(kind, low_rank.T, tmp_path)
@@ -79,7 +74,7 @@ def test_broken_off_and_begun_again_is_the_same_fit(kind, link, after, low_rank,
     end, reached = objectives(through), through.reconstruction_err_
     model.set_params(checkpoint=Checkpoint(tmp_path / "fit.ckpt", every=0))
     broken_off(model, X, after)
-    heard = []
+    heard: list[dict[str, Any]] = []
     model.set_params(callback=heard.append).fit(X)
     # The record that broke it off came before its checkpoint.
     assert len(heard) == 24 - (after - 1)
@@ -136,13 +131,6 @@ def test_without_a_seed_the_numbers_go_on_too(low_rank, tmp_path):
         np.testing.assert_array_equal(W, V)
 
 
-@pytest.fixture
-def processes():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["deepnmf.models.presets", "deepnmf.arrays.cpu.kernels"])
-    return context
-
-
 def test_twenty_kills_at_random_moments(processes, tmp_path):
     """Killed with SIGKILL and begun again, twenty times: the checkpoint can always be read, and the
     end is that of a fit that nobody disturbed."""
@@ -180,7 +168,8 @@ def sweeps_kept(path):
 
 def test_a_full_disk_leaves_the_old_checkpoint_whole(processes, tmp_path):
     path = tmp_path / "fit.ckpt"
-    broken_off(*kills.short_model(path), 4)
+    model, X = kills.short_model(path)
+    broken_off(model, X, 4)
     old = path.read_bytes()
     ours, theirs = processes.Pipe()
     process = processes.Process(target=kills.fit_with_little_room, args=(path, 10_000, theirs))

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,14 @@ from deepnmf.files.checkpoint import Checkpoint
 from deepnmf.samples.dask import layout as daskblocks
 from deepnmf.samples.dask import replay
 from tests.laws import ends_as_in_one_piece
-from tests.tables import DEEP
+from tests.tables import DEEP, LINKS, each, long
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-QUICK = {"max_iter": 5, "pretrain_iter": 4, "tol": 0.0, "random_state": 0}
+pytestmark = pytest.mark.xdist_group("dask")  # one process has the cluster that tests share
+QUICK: dict[str, Any] = {"max_iter": 5, "pretrain_iter": 4, "tol": 0.0, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -32,18 +35,24 @@ def X():
 
 def cluster_of(workers, **options):
     return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, dashboard_address=None, processes=True, **options
+        n_workers=workers, threads_per_worker=1, dashboard_address=":0", processes=True, **options
     )
 
 
 @pytest.fixture(scope="module")
-def client():
-    with cluster_of(2) as cluster, distributed.Client(cluster) as one:
-        yield one
+def shared(processes):
+    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
+        yield client
 
 
-@pytest.mark.parametrize("link", ["identity", "root", "tanh", "sigmoid", "softplus"])
-@pytest.mark.parametrize("preset", DEEP, ids=lambda preset: preset.__name__)
+@pytest.fixture
+def client(shared):
+    """Of two workers, whatever a test has done to those before: Dask starts new ones."""
+    yield shared
+    shared.wait_for_workers(2, timeout=60)
+
+
+@each("preset,link", DEEP, LINKS)
 def test_chunks_are_one_piece(preset, link, X):
     """Without a cluster, by threads."""
     settings = {"link": link, "scaling": "fixed", **QUICK}
@@ -51,7 +60,7 @@ def test_chunks_are_one_piece(preset, link, X):
     ends_as_in_one_piece(lambda: preset((8, 5), **settings), X, chunks)
 
 
-@pytest.mark.parametrize("link", ["identity", "root", "tanh"])
+@pytest.mark.parametrize("link", long(["identity", "root", "tanh"], "tanh"))
 def test_workers_are_one_piece(link, X, client):
     del client
     whole = deepnmf.sdnmf_rl1((8, 5), link=link, **QUICK).fit(X)
@@ -98,7 +107,7 @@ def _held():
     return len(HELD)
 
 
-KILLED = {"max_iter": 40, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
+KILLED: dict[str, Any] = {"max_iter": 40, "pretrain_iter": 10, "tol": 0.0, "random_state": 0}
 COPIED = {"after every pass": float("inf"), "now and then": replay.SHARE, "never": 1e-9}
 
 
@@ -114,21 +123,22 @@ COPIED = {"after every pass": float("inf"), "now and then": replay.SHARE, "never
         pytest.param("tanh", "finetune", "now and then", marks=pytest.mark.long),
     ],
 )
-def test_a_worker_that_is_killed_costs_time_and_nothing_else(link, stage, copied, X, monkeypatch):
+def test_a_worker_that_is_killed_costs_time_and_nothing_else(
+    link, stage, copied, X, client, monkeypatch
+):
     """Not only in the end: sweep by sweep the fit is what it is without."""
     monkeypatch.setattr(replay, "SHARE", COPIED[copied])
     undisturbed = deepnmf.dnmf((4, 2), link=link, **KILLED).fit(X)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        victims = list(client.run(os.getpid).values())
+    victims = list(client.run(os.getpid).values())
 
-        def kill(record):
-            if (record["stage"], record["sweep"]) == (stage, 3) and victims:
-                os.kill(victims.pop(), signal.SIGKILL)
-                victims.clear()
+    def kill(record):
+        if (record["stage"], record["sweep"]) == (stage, 3) and victims:
+            os.kill(victims.pop(), signal.SIGKILL)
+            victims.clear()
 
-        model = deepnmf.dnmf((4, 2), link=link, callback=kill, **KILLED)
-        model.fit(da.from_array(X, chunks=(40, 30)))
-        assert not victims
+    model = deepnmf.dnmf((4, 2), link=link, callback=kill, **KILLED)
+    model.fit(da.from_array(X, chunks=(40, 30)))
+    assert not victims
     end, found = ([one["objective"] for one in fit.history_] for fit in (undisturbed, model))
     at = next(
         i for i, one in enumerate(model.history_) if (one["stage"], one["sweep"]) == (stage, 4)
@@ -137,29 +147,34 @@ def test_a_worker_that_is_killed_costs_time_and_nothing_else(link, stage, copied
     assert found[-1] == pytest.approx(end[-1], rel=1e-3)
 
 
-def test_a_worker_with_persisted_data_is_killed(X):
+def test_a_worker_with_persisted_data_is_killed(X, client):
     """Its chunks are no recipes any more, but futures: Dask makes them again by itself."""
     undisturbed = deepnmf.dnmf((4, 2), **QUICK).fit(X)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        D = client.persist(da.from_array(X, chunks=(40, 30)))
-        distributed.wait(D)
-        victims = list(client.run(os.getpid).values())
+    D = client.persist(da.from_array(X, chunks=(40, 30)))
+    distributed.wait(D)
+    victims = list(client.run(os.getpid).values())
 
-        def kill(record):
-            if record["sweep"] == 2 and victims:
-                os.kill(victims.pop(), signal.SIGKILL)
-                victims.clear()
+    def kill(record):
+        if record["sweep"] == 2 and victims:
+            os.kill(victims.pop(), signal.SIGKILL)
+            victims.clear()
 
-        model = deepnmf.dnmf((4, 2), callback=kill, **QUICK).fit(D)
-        assert not victims
+    model = deepnmf.dnmf((4, 2), callback=kill, **QUICK).fit(D)
+    assert not victims
     end = [record["objective"] for record in undisturbed.history_]
     np.testing.assert_allclose([record["objective"] for record in model.history_], end, rtol=1e-9)
 
 
-def test_a_worker_that_comes_back_where_it_died(X):
-    """Ports for two workers and no more: the new one has the address of the dead one."""
+@pytest.mark.parametrize("method", long(["forkserver", "spawn"], "spawn"))
+def test_a_worker_that_comes_back_where_it_died(method, X, processes):
+    """Ports for two workers and no more: the new one has the address of the dead one.
+    Spawned, as Dask starts workers unless told otherwise, they take longer."""
     undisturbed = deepnmf.dnmf((4, 2), **QUICK).fit(X)
-    with cluster_of(2, worker_port=two_ports()) as cluster, distributed.Client(cluster) as client:
+    with (
+        dask.config.set({"distributed.worker.multiprocessing-method": method}),
+        cluster_of(2, worker_port=two_ports()) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         addresses, victims = set(client.nthreads()), list(client.run(os.getpid).values())
 
         def kill(record):
@@ -190,17 +205,19 @@ def two_ports():
     raise AssertionError("no two free ports")
 
 
-def test_a_worker_that_is_paused_is_not_waited_for_without_end(X, monkeypatch):
+def test_a_worker_that_is_paused_is_not_waited_for_without_end(X, client, monkeypatch):
     monkeypatch.setattr(daskblocks, "PATIENCE", 0.2)
     monkeypatch.setattr(daskblocks, "LONGEST_PAUSE", 1)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
 
-        def pause(record):
-            if record["sweep"] == 2:
-                client.run(paused)
+    def pause(record):
+        if record["sweep"] == 2:
+            client.run(paused)
 
+    try:
         with pytest.raises(replay.ClusterError, match="has been paused by Dask for 1 seconds"):
             deepnmf.dnmf(3, callback=pause, **QUICK).fit(da.from_array(X, chunks=(40, 30)))
+    finally:
+        client.run(running)
 
 
 def paused(dask_worker):
@@ -209,6 +226,13 @@ def paused(dask_worker):
 
     dask_worker.memory_manager.memory_pause_fraction = False
     dask_worker.status = Status.paused
+
+
+def running(dask_worker):
+    """On a worker: as if its memory were free again."""
+    from distributed.core import Status
+
+    dask_worker.status = Status.running
 
 
 def test_a_cluster_that_cannot_go_on_is_named(X, client, monkeypatch):
@@ -222,21 +246,20 @@ def test_a_cluster_that_cannot_go_on_is_named(X, client, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.parametrize("copied", COPIED)
-def test_workers_that_are_killed_one_after_the_other(copied, X, monkeypatch):
+def test_workers_that_are_killed_one_after_the_other(copied, X, client, monkeypatch):
     """Each that is left, or has come since, when the others have been gone for five sweeps."""
     monkeypatch.setattr(replay, "SHARE", COPIED[copied])
     undisturbed = deepnmf.dnmf((4, 2), **KILLED).fit(X)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        gone = []
+    gone = []
 
-        def kill(record):
-            if record["stage"] == "finetune" and record["sweep"] in (5, 10, 15):
-                left = [pid for pid in client.run(os.getpid).values() if pid not in gone]
-                gone.append(left[0])
-                os.kill(left[0], signal.SIGKILL)
+    def kill(record):
+        if record["stage"] == "finetune" and record["sweep"] in (5, 10, 15):
+            left = [pid for pid in client.run(os.getpid).values() if pid not in gone]
+            gone.append(left[0])
+            os.kill(left[0], signal.SIGKILL)
 
-        model = deepnmf.dnmf((4, 2), callback=kill, **KILLED)
-        model.fit(da.from_array(X, chunks=(40, 30)))
+    model = deepnmf.dnmf((4, 2), callback=kill, **KILLED)
+    model.fit(da.from_array(X, chunks=(40, 30)))
     assert len(gone) == 3
     end = undisturbed.history_[-1]["objective"]
     assert model.history_[-1]["objective"] == pytest.approx(end, rel=1e-3)
@@ -244,42 +267,40 @@ def test_workers_that_are_killed_one_after_the_other(copied, X, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.parametrize("copied", ["after every pass", "never"])
-def test_all_workers_killed_at_once(copied, X, monkeypatch):
+def test_all_workers_killed_at_once(copied, X, client, monkeypatch):
     """Copies are gone as well; what is made again from X and the weights is no worse."""
     monkeypatch.setattr(replay, "SHARE", COPIED[copied])
     undisturbed = deepnmf.dnmf((4, 2), **KILLED).fit(X)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        victims = list(client.run(os.getpid).values())
+    victims = list(client.run(os.getpid).values())
 
-        def kill(record):
-            if (record["stage"], record["sweep"]) == ("finetune", 3):
-                while victims:
-                    os.kill(victims.pop(), signal.SIGKILL)
+    def kill(record):
+        if (record["stage"], record["sweep"]) == ("finetune", 3):
+            while victims:
+                os.kill(victims.pop(), signal.SIGKILL)
 
-        model = deepnmf.dnmf((4, 2), callback=kill, **KILLED)
-        model.fit(da.from_array(X, chunks=(40, 30)))
+    model = deepnmf.dnmf((4, 2), callback=kill, **KILLED)
+    model.fit(da.from_array(X, chunks=(40, 30)))
     end = undisturbed.history_[-1]["objective"]
     assert model.history_[-1]["objective"] == pytest.approx(end, rel=1e-3)
 
 
-def test_a_worker_killed_in_the_middle_of_a_sweep(X):
+def test_a_worker_killed_in_the_middle_of_a_sweep(X, client):
     """Not between sweeps, as a callback would, but while its tasks run."""
     import threading
 
     undisturbed = deepnmf.dnmf((4, 2), **KILLED).fit(X)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        victim = next(iter(client.run(os.getpid).values()))
-        begun = threading.Event()
+    victim = next(iter(client.run(os.getpid).values()))
+    begun = threading.Event()
 
-        def kill():
-            begun.wait(60)
-            os.kill(victim, signal.SIGKILL)
+    def kill():
+        begun.wait(60)
+        os.kill(victim, signal.SIGKILL)
 
-        thread = threading.Thread(target=kill)
-        thread.start()
-        model = deepnmf.dnmf((4, 2), callback=lambda _: begun.set(), **KILLED)
-        model.fit(da.from_array(X, chunks=(40, 30)))
-        thread.join()
+    thread = threading.Thread(target=kill)
+    thread.start()
+    model = deepnmf.dnmf((4, 2), callback=lambda _: begun.set(), **KILLED)
+    model.fit(da.from_array(X, chunks=(40, 30)))
+    thread.join()
     end = undisturbed.history_[-1]["objective"]
     assert model.history_[-1]["objective"] == pytest.approx(end, rel=1e-3)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -16,6 +18,7 @@ from deepnmf.models.settings import plan_of
 from deepnmf.penalties import SquaredL1, Zero
 from deepnmf.solvers import Nesterov
 from deepnmf.solvers.quadratic import codes_problem
+from tests import laws
 from tests.core.test_subproblems import SHAPES, placed, problems
 from tests.tables import DEEP, LINKS, PENALTIES, named
 
@@ -32,14 +35,23 @@ def test_the_card_equals_the_cpu(model, link, low_rank, dtype):
     settings = {"link": link, "max_iter": 10, "pretrain_iter": 10, "tol": 0, "random_state": 0}
     here = model((8, 5), solver="nesterov", **settings).fit(X)
     there = model((8, 5), device="cuda", **settings).fit(X)
-    # Armijo's rule can turn a rounding error into another path: in single precision such links
-    # end near each other, not in the same place.
-    steady = link.degree is not None
-    rel = (1e-6 if steady else 1e-4) if dtype == "float64" else 2e-2 if steady else 0.2
     assert isinstance(there.components_, np.ndarray)
-    assert there.reconstruction_err_ == pytest.approx(here.reconstruction_err_, rel=rel)
     assert there.transform(X).shape == (40, 5)
-    assert there.score(X) == pytest.approx(here.score(X), rel=2 * rel)
+    laws.same_until_searched(here, there, rel=1e-6 if dtype == "float64" else 5e-3)
+    # Armijo's rule can turn a rounding error into another path, which in single precision ends
+    # elsewhere; it goes down there as well.
+    steady = link.degree is not None
+    if steady or dtype == "float64":
+        rel = (1e-6 if steady else 1e-4) if dtype == "float64" else 2e-2
+        assert there.reconstruction_err_ == pytest.approx(here.reconstruction_err_, rel=rel)
+        assert there.score(X) == pytest.approx(here.score(X), rel=2 * rel)
+    else:
+        laws.objective_never_rises(there.history_, 1e-5 * float(np.sum(X**2)) / 2)
+    # With the same weights the codes are as good, wherever they are found.
+    on_cpu = copy.deepcopy(there).set_params(device="cpu")
+    assert on_cpu.score(X) == pytest.approx(
+        there.score(X), rel=1e-6 if dtype == "float64" else 1e-3
+    )
 
 
 def test_matrices_too_large_to_count_do_without_the_kernels(low_rank, monkeypatch):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,10 @@ from deepnmf import DeepNMF
 from deepnmf.penalties import Ridge, SquaredL1
 from deepnmf.solvers import ProjectedGradient
 from deepnmf.starts import Given
-from tests.tables import DEEP, SINGLE, long, named
+from tests.tables import DEEP, DTYPES, SINGLE, each, long, named, pairs
 
-QUICK = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
+PRESETS = [preset.__name__ for preset in (*DEEP, *SINGLE)]
+QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
 
 
 @pytest.fixture
@@ -30,13 +32,19 @@ def X(low_rank):
     return low_rank.T.copy()
 
 
-@pytest.mark.parametrize("model", long([DeepNMF, *DEEP, *SINGLE], "pgnmf"), ids=named)
+@pytest.mark.parametrize("model", long([DeepNMF, *DEEP, *SINGLE], *PRESETS), ids=named)
 @pytest.mark.parametrize(
     "settings",
-    [{"max_iter": 10, "pretrain_iter": 10}, pytest.param({}, marks=pytest.mark.long)],
-    ids=["few sweeps", "as they come"],
+    [
+        {"layer_sizes": (3, 2), "max_iter": 5, "pretrain_iter": 3},
+        pytest.param({"max_iter": 10, "pretrain_iter": 10}, marks=pytest.mark.long),
+        pytest.param({}, marks=pytest.mark.long),
+    ],
+    ids=["small", "few sweeps", "as they come"],
 )
 def test_scikit_learns_own_checks(model, settings):
+    if model in SINGLE and "layer_sizes" in settings:
+        settings = {**settings, "layer_sizes": 3}
     results = check_estimator(model(**settings), on_skip=None, on_fail="raise")
     assert len(results) > 40
     # What needs an array library that is not installed cannot be checked here; nothing else skips.
@@ -44,9 +52,8 @@ def test_scikit_learns_own_checks(model, settings):
     assert set(skipped) <= {"check_array_api_input"}
 
 
-@pytest.mark.parametrize("model", DEEP, ids=named)
-@pytest.mark.parametrize("sizes", [5, (5,), (8, 5), (10, 8, 5)], ids=str)
-def test_the_contract_of_a_fitted_model(model, sizes, X, dtype):
+@pairs("model,sizes,dtype", DEEP, [5, (5,), (8, 5), (10, 8, 5)], DTYPES)
+def test_the_contract_of_a_fitted_model(model, sizes, dtype, X):
     X = X.astype(dtype)
     fitted = model(sizes, **QUICK)
     Z = fitted.fit_transform(X)
@@ -107,10 +114,7 @@ def test_the_same_seed_gives_the_same_model(X):
     assert not np.array_equal(first.components_, other.components_)
 
 
-@pytest.mark.parametrize(
-    "kind", ["csr_matrix", "csc_matrix", "csr_array", "csc_array", "coo_array"]
-)
-@pytest.mark.parametrize("model", DEEP, ids=named)
+@each("model,kind", DEEP, ["csr_matrix", "csc_matrix", "csr_array", "csc_array", "coo_array"])
 def test_sparse_data_without_densifying(model, kind, X, monkeypatch):
     X = X * (X > 0.4)
     settings = QUICK | {"start": "random"}
@@ -148,7 +152,7 @@ def test_pipelines_grids_and_clones(X):
     pipeline = make_pipeline(MinMaxScaler(), DeepNMF((8, 4), **QUICK), KMeans(2, n_init=1))
     assert pipeline.fit_predict(X, y).shape == (40,)
     grid = GridSearchCV(
-        deepnmf.sdnmf_rl1((8, 4), **QUICK),
+        deepnmf.sdnmf_rl1((8, 4), max_iter=3, pretrain_iter=2, random_state=0),
         {
             "layer_sizes": [(8, 4), (10, 8, 4), 4],
             "penalty_W": [None, SquaredL1(1e-2), Ridge(1e-2)],

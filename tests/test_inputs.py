@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -11,9 +13,9 @@ import deepnmf
 from deepnmf import DeepNMF
 from deepnmf.penalties import SquaredL1
 from deepnmf.starts import Given
-from tests.tables import named
+from tests.tables import SCALINGS, pairs
 
-QUICK = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
+QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
 
 
 @pytest.fixture
@@ -255,9 +257,12 @@ def odd_inputs():
     }
 
 
-@pytest.mark.parametrize("name", list(odd_inputs()))
-@pytest.mark.parametrize("model", [deepnmf.sdnmf_l, deepnmf.sdnmf_r, deepnmf.sdnmf_rl2], ids=named)
-@pytest.mark.parametrize("scaling", ["paper", "fixed"])
+@pairs(
+    "name,model,scaling",
+    list(odd_inputs()),
+    [deepnmf.sdnmf_l, deepnmf.sdnmf_r, deepnmf.sdnmf_rl2],
+    SCALINGS,
+)
 def test_odd_but_legal_data_work(name, model, scaling):
     X = odd_inputs()[name]
     # More parts than the rank, in both layers.

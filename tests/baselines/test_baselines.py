@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.decomposition import NMF
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import deepnmf
@@ -34,9 +33,11 @@ from deepnmf.models.baselines.hoyer import sparseness, with_sparseness
 from deepnmf.samples.open import open_samples
 from deepnmf.solvers import Nesterov
 from deepnmf.starts import Given
+from tests import laws
+from tests.tables import each, long
 
-QUICK = {"max_iter": 15, "tol": 0.0, "random_state": 0}
-METHODS = {
+QUICK: dict[str, Any] = {"max_iter": 15, "tol": 0.0, "random_state": 0}
+METHODS: dict[str, Any] = {
     "semi": SemiNMF(4, **QUICK),
     "deep semi": DeepSemiNMF((6, 4), pretrain_iter=10, **QUICK),
     "deep semi tanh": DeepSemiNMF((6, 4), link="tanh", pretrain_iter=10, **QUICK),
@@ -58,30 +59,34 @@ METHODS = {
 }
 
 
-@pytest.fixture(params=METHODS, ids=str)
+@pytest.fixture(params=long(METHODS, "up-propagation tanh"))
 def method(request):
     return clone(METHODS[request.param])
 
 
-@parametrize_with_checks(
-    [clone(one).set_params(max_iter=5) for one in METHODS.values()],
-)
+FIRST = {type(one): one for one in reversed(METHODS.values())}
+"""One method per class: its first in the table."""
+
+
+@parametrize_with_checks([clone(one).set_params(max_iter=5) for one in FIRST.values()])
 def test_scikit_learns_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        check(estimator)
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(
+    [clone(one).set_params(max_iter=5) for one in METHODS.values() if one not in FIRST.values()]
+)
+def test_scikit_learns_checks_of_other_settings(estimator, check):
+    check(estimator)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_objective_never_rises(method, X, dtype):
     method.set_params(max_iter=60).fit(X.astype(dtype))
-    stages: dict = {}
-    for record in method.history_:
-        stages.setdefault((record["stage"], record["layer"]), []).append(record["objective"])
     slack = (1e-10 if dtype == "float64" else 1e-5) * np.sum(X**2)
-    for values in stages.values():
-        assert len(values) > 5
-        assert (np.diff(values) <= slack).all()
+    laws.objective_never_rises(method.history_, slack)
+    assert all(len(records) > 5 for records in laws.stages(method.history_))
     assert method.components_.dtype == dtype
     assert method.codes_.dtype == dtype
 
@@ -128,23 +133,19 @@ def test_tensors_equal_arrays(method, X, monkeypatch):
     assert there.reconstruction_err_ == pytest.approx(here.reconstruction_err_, rel=1e-6)
 
 
-@pytest.mark.parametrize("tol", [0.0, 1e-2])
-@pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].stacks])
+@each("name,tol", [name for name in METHODS if METHODS[name].stacks], [0.0, 1e-2])
 def test_a_run_of_a_stack_is_the_run_by_itself(name, tol, X):
     torch = pytest.importorskip("torch")
     method = clone(METHODS[name]).set_params(tol=tol, max_iter=40)
     sets = [torch.from_numpy(X[:30].copy()), torch.from_numpy(X[10:].copy())]
     data = torch.stack([one.T for one in sets])[:, None].repeat(1, 2, 1, 1)
     models = [[clone(method).set_params(random_state=seed) for seed in (3, 5)] for _ in sets]
-    opened = [open_samples(one, method._needs(fitting=True)) for one in sets]
     generators = [one._generator() for one in models[0]] * 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        method._fit_stack(data, generators, models, opened)
-        alone = [
-            [clone(one).fit(one_set) for one in row]
-            for row, one_set in zip(models, sets, strict=True)
-        ]
+    opened = [open_samples(one, method._needs(fitting=True)) for one in sets]
+    method._fit_stack(data, generators, models, opened)
+    alone = [
+        [clone(one).fit(one_set) for one in row] for row, one_set in zip(models, sets, strict=True)
+    ]
     weights = [
         torch.stack([torch.stack([one.weights_[level] for one in row]) for row in models])
         for level in range(len(models[0][0].weights_))
@@ -180,12 +181,7 @@ def test_sparse_equals_dense(method, X):
 
 
 def test_saved_and_loaded_is_the_same(method, X, tmp_path):
-    method.fit(X).save(tmp_path / "model.safetensors")
-    loaded = deepnmf.load(tmp_path / "model.safetensors")
-    assert type(loaded) is type(method)
-    np.testing.assert_array_equal(loaded.transform(X), method.transform(X))
-    np.testing.assert_allclose(loaded.components_, method.components_)
-    assert loaded.status_ == method.status_
+    laws.loaded_is_saved(method.fit(X), X, tmp_path / "model.safetensors")
 
 
 def test_a_callback_stops_a_fit(method, X):
@@ -258,7 +254,7 @@ def test_smoothing_makes_sparse(digits):
     assert zeros[1] > zeros[0] + 0.1
 
 
-@pytest.mark.parametrize("wanted", [0.2, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("wanted", long([0.2, 0.5, 0.8, 0.95], "0.5", "0.8"))
 def test_hoyers_sparseness_is_reached(wanted, digits):
     model = HoyerNMF(10, sparseness_W=wanted, sparseness_H=0.6, max_iter=30, tol=0, random_state=0)
     model.fit(digits[:300])
@@ -295,7 +291,7 @@ def test_few_nonzeros_fit_better_than_cutting_codes_off(digits):
     assert model.reconstruction_err_ < 0.9 * error
 
 
-@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("side", long(["right", "left"], "left"))
 def test_sparse_nmf_ends_at_a_kkt_point_of_its_objective(side, X):
     model = SparseNMF(5, side=side, beta=0.1, eta=0.5, max_iter=4000, tol=0, random_state=0).fit(X)
     W, H = model.weights_[0], model.codes_.T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.base import clone
 from deepnmf.models.baselines import IntegrativeNMF, JointNMF, NsNMF
 from deepnmf.models.storage import save
 
-METHODS = {
+METHODS: dict[str, Any] = {
     "joint": JointNMF(4, random_state=0),
     "sparse joint": JointNMF(4, sparsity=0.1, ridge=0.1, random_state=0),
     "networks": JointNMF(

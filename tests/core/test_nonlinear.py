@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse
 
 import deepnmf
 from deepnmf.arrays import gram
@@ -22,10 +21,12 @@ from deepnmf.core.training import train
 from deepnmf.links import Root
 from deepnmf.penalties import Zero
 from deepnmf.starts import Given
-from tests.core.test_training import objective, plan, rng_list, stages
-from tests.tables import DEEP, LENGTHS, NONLINEAR, long, named
+from tests import laws
+from tests.laws import generators, objective, plan, put
+from tests.tables import DEEP, LIBRARIES, NONLINEAR, SCALINGS, each, long, named, pairs
 
 DEPTHS = [(8, 5), (10, 8, 5)]
+SLOW = ("sdnmf_l", "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2")
 
 
 def random_chain(link, sizes, X, rng, place=np.asarray):
@@ -36,104 +37,68 @@ def random_chain(link, sizes, X, rng, place=np.asarray):
     return Chain.forward(link, weights, H, gram(weights[0]), weights[0].T @ place(X))
 
 
-@pytest.mark.parametrize("sizes", DEPTHS, ids=len)
-@pytest.mark.parametrize("model", DEEP, ids=named)
-@pytest.mark.parametrize("link", NONLINEAR, ids=named)
+@pairs("link,model,sizes,library", NONLINEAR, DEEP, DEPTHS, LIBRARIES)
 def test_gradients_equal_finite_differences(link, model, sizes, library, rng):
     X = rng.random((6, 7))
     settings = plan(model, sizes, strength=0.3, link=link)
+    chain = random_chain(link, sizes, X, rng, lambda array: put(np.asarray(array), library))
+    weights = [np.asarray(W).copy() for W in chain.weights]
+    H = np.asarray(chain.codes[-1]).copy()
+    codes = Variable(len(sizes), True, settings.penalties_H[-1])
+    laws.gradient_is_the_slope(
+        lambda F: objective(X, weights, F, settings), H, codes.gradient(chain), rel=1e-6
+    )
+    for level in range(2, len(sizes) + 1):
+        variable = Variable(level, False, settings.penalties_W[level - 1])
 
-    def place(array):
-        if library == "numpy":
-            return np.asarray(array)
-        return pytest.importorskip("torch").from_numpy(np.array(array))
+        def value(F, level=level):
+            return objective(X, [*weights[: level - 1], F, *weights[level:]], H, settings)
 
-    chain = random_chain(link, sizes, X, rng, place)
-    weights = [np.array(W) for W in chain.weights]
-    H = np.array(chain.codes[-1])
-    depth = len(sizes)
-    variables = [Variable(depth, True, settings.penalties_H[-1])]
-    variables += [
-        Variable(level, False, settings.penalties_W[level - 1]) for level in range(2, depth + 1)
-    ]
-    for variable in variables:
-        F = H if variable.codes else weights[variable.level - 1]
-        slopes = np.empty_like(F)
-        for place_ in np.ndindex(F.shape):
-            values = []
-            for sign in (1, -1):
-                kept = F[place_]
-                F[place_] = kept + sign * 1e-6
-                values.append(objective(X, weights, H, settings))
-                F[place_] = kept
-            slopes[place_] = (values[0] - values[1]) / 2e-6
-        found = np.asarray(variable.gradient(chain))
-        assert np.linalg.norm(found - slopes) <= 1e-6 * np.linalg.norm(slopes)
+        laws.gradient_is_the_slope(value, weights[level - 1], variable.gradient(chain), rel=1e-6)
 
 
-@pytest.mark.parametrize("sizes", DEPTHS, ids=len)
-@pytest.mark.parametrize("model", DEEP, ids=named)
-@pytest.mark.parametrize("link", NONLINEAR, ids=named)
-@pytest.mark.parametrize("length", long(LENGTHS, "full"))
-def test_the_objective_never_rises(length, link, model, sizes, library, low_rank):
-    X = low_rank if library == "numpy" else pytest.importorskip("torch").from_numpy(low_rank.copy())
-    scaling = "paper" if library == "numpy" else "fixed"
-    # torch is slow where arrays are small
-    sweeps = 100 if length == "full" or library == "numpy" else 40
-    before = 50 if length == "full" else 20
+@pairs("link,model,sizes,library,scaling", NONLINEAR, DEEP, DEPTHS, LIBRARIES, SCALINGS, full=True)
+def test_the_objective_never_rises(full, link, model, sizes, library, scaling, low_rank):
+    sweeps, before = (100, 50) if full else (30, 15)
     settings = plan(
         model, sizes, link=link, scaling=scaling, max_iter=sweeps, pretrain_iter=before, tol=0
     )
-    trained = train(X, settings, rng_list(0))
+    trained = train(put(low_rank, library), settings, generators(0))
+    slack = 1e-10 * np.sum(low_rank**2) / 2
+    laws.objective_never_rises(trained.history, slack)
     assert trained.sweeps == sweeps
-    scale = np.sum(low_rank**2) / 2
-    for records in stages(trained.history):
-        values = np.array([record["objective"] for record in records])
-        assert np.isfinite(values).all()
-        assert np.diff(values).max() <= 1e-10 * scale
-        assert np.isfinite([record["kkt"] for record in records]).all()
     assert min(float(W.min()) for W in trained.weights) >= 0
     found = objective(low_rank, trained.weights, trained.H, settings)
-    assert values[-1] == pytest.approx(found, abs=1e-10 * scale)
+    assert trained.history[-1]["objective"] == pytest.approx(found, abs=slack)
 
 
-@pytest.mark.parametrize("scaling", ["paper", "fixed"])
-@pytest.mark.parametrize("link", NONLINEAR, ids=named)
-def test_single_precision(link, scaling, low_rank, library):
-    X, exact = low_rank.astype(np.float32), low_rank
-    if library == "torch":
-        torch = pytest.importorskip("torch")
-        X, exact = torch.from_numpy(X), torch.from_numpy(exact)
-    settings = plan(deepnmf.sdnmf_rl1, (8, 5), link=link, scaling=scaling, max_iter=100, tol=0)
-    trained = train(X, settings, rng_list(0))
-    scale = np.sum(low_rank**2) / 2
-    for records in stages(trained.history):
-        values = np.array([record["objective"] for record in records])
-        assert np.diff(values).max() <= 1e-6 * scale
+@each("link,scaling,library", NONLINEAR, SCALINGS, LIBRARIES, full=True)
+def test_single_precision(full, link, scaling, library, low_rank):
+    exact, X = (put(low_rank.astype(dtype), library) for dtype in ("float64", "float32"))
+    sweeps, before = (100, 100) if full else (40, 20)
+    settings = plan(
+        deepnmf.sdnmf_rl1, (8, 5), link=link, scaling=scaling, max_iter=sweeps,
+        pretrain_iter=before, tol=0,
+    )  # fmt: skip
+    trained = train(X, settings, generators(0))
+    laws.objective_never_rises(trained.history, 1e-6 * np.sum(low_rank**2) / 2)
     assert all(W.dtype == X.dtype for W in trained.weights)
     if link.degree is not None:
-        double = train(exact, settings, rng_list(0)).history[-1]["objective"]
-        assert values[-1] == pytest.approx(double, rel=5e-3)
+        double = train(exact, settings, generators(0)).history[-1]["objective"]
+        assert trained.history[-1]["objective"] == pytest.approx(double, rel=5e-3)
 
 
-@pytest.mark.parametrize("model", long(DEEP, "sdnmf_r", "sdnmf_rl1", "sdnmf_rl2"), ids=named)
+@pytest.mark.parametrize("model", long(DEEP, *SLOW), ids=named)
 def test_the_kkt_residual_falls(model, low_rank):
     settings = plan(model, (8, 5), link="root", scaling="fixed", max_iter=3000, tol=0)
-    start = []
-
-    def reached(record, weights):
-        if record["stage"] == "finetune":
-            start.append(record["kkt"])
-        return bool(start) and record["kkt"] <= 1e-3 * start[0]
-
-    assert train(low_rank, settings, rng_list(0), reached).reasons == "callback"
+    laws.kkt_residual_falls(low_rank, settings)
 
 
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
 def test_fine_tuning_gains_over_pre_training(link, low_rank):
     settings = plan(deepnmf.dnmf, (8, 5), link=link, max_iter=100, tol=0)
     before, after = (
-        train(low_rank, replace(settings, max_iter=sweeps), rng_list(0)) for sweeps in (0, 100)
+        train(low_rank, replace(settings, max_iter=sweeps), generators(0)) for sweeps in (0, 100)
     )
     errors = [
         np.linalg.norm(low_rank - decode(fit.weights, link, fit.H)) for fit in (before, after)
@@ -144,34 +109,21 @@ def test_fine_tuning_gains_over_pre_training(link, low_rank):
 def test_a_square_fits_better_than_a_line(low_rank):
     """Through the root two layers can do what one linear layer of that rank cannot."""
     linear, root = (
-        train(low_rank, plan(deepnmf.dnmf, (12, 3), max_iter=300, tol=0, link=link), rng_list(0))
+        train(low_rank, plan(deepnmf.dnmf, (12, 3), max_iter=300, tol=0, link=link), generators(0))
         for link in ("identity", "root")
     )
     assert root.history[-1]["objective"] < 0.9 * linear.history[-1]["objective"]
 
 
-@pytest.mark.parametrize("tol", [0, 1e-3])
-@pytest.mark.parametrize("scaling", ["paper", "fixed"])
-@pytest.mark.parametrize("link", NONLINEAR, ids=named)
-def test_a_stack_is_its_runs(link, scaling, tol, low_rank, rng, library):
+@pairs("link,scaling,tol,library", NONLINEAR, SCALINGS, [0, 1e-3], LIBRARIES)
+def test_a_stack_is_its_runs(link, scaling, tol, library, low_rank, rng):
     X = np.stack([low_rank, low_rank[::-1], rng.random(low_rank.shape)])
     settings = plan(
-        deepnmf.sdnmf_rl1,
-        (8, 5),
-        link=link,
-        scaling=scaling,
-        max_iter=15,
-        pretrain_iter=10,
+        deepnmf.sdnmf_rl1, (8, 5), link=link, scaling=scaling, max_iter=15, pretrain_iter=10,
         tol=tol,
-    )
-    stack = X if library == "numpy" else pytest.importorskip("torch").from_numpy(X.copy())
-    together = train(stack, settings, rng_list(1, 2, 3))
-    for run, seed in enumerate((1, 2, 3)):
-        alone = train(stack[run], settings, rng_list(seed))
-        found = objective(X[run], [W[run] for W in together.weights], together.H[run], settings)
-        # Armijo's rule can turn a rounding error into another path.
-        rel = 1e-5 if link.degree is not None else 1e-3
-        assert found == pytest.approx(alone.history[-1]["objective"], rel=rel)
+    )  # fmt: skip
+    # Armijo's rule can turn a rounding error into another path.
+    laws.stack_is_its_runs(X, settings, library, rel=1e-5 if link.degree is not None else 1e-3)
 
 
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
@@ -180,40 +132,32 @@ def test_sparse_data_equal_dense_data(link, low_rank):
     settings = plan(
         deepnmf.sdnmf_l, (8, 5), link=link, max_iter=10, pretrain_iter=10, tol=0, start="random"
     )
-    dense = train(X, settings, rng_list(0))
-    sparse = train(scipy.sparse.csc_matrix(X), settings, rng_list(0))
-    mine, other = (
-        [record["objective"] for record in one.history if record["stage"] == "finetune"]
-        for one in (sparse, dense)
-    )
     # Armijo's rule can turn a rounding error into another path: compared before it has, and where
     # steps are exact, at the end.
-    sweeps = 10 if link.degree is not None else 2
-    assert mine[:sweeps] == pytest.approx(other[:sweeps], rel=1e-6)
-    assert mine[-1] < mine[0]
+    laws.sparse_is_dense(X, settings, sweeps=10 if link.degree is not None else 2, rel=1e-6)
 
 
-@pytest.mark.parametrize("link", long(NONLINEAR, "Sigmoid", "Softplus"), ids=named)
-@pytest.mark.parametrize("layer", [1, 2, 3])
-def test_a_sample_is_encoded_by_itself(link, layer, low_rank):
+@each("link,layer", NONLINEAR, [1, 2, 3], full=True)
+def test_a_sample_is_encoded_by_itself(full, link, layer, low_rank):
     settings = plan(deepnmf.sdnmf_rl1, (10, 8, 5), link=link, max_iter=10, pretrain_iter=10)
-    weights = train(low_rank, settings, rng_list(0)).weights
-    together = settings.encode(low_rank, weights[:layer])
-    alone = np.hstack([settings.encode(low_rank[:, [j]], weights[:layer]) for j in range(40)])
+    weights = train(low_rank, settings, generators(0)).weights
+    samples = np.arange(40) if full else np.array([0, 17, 39])
+    together = settings.encode(low_rank, weights[:layer])[:, samples]
+    alone = np.hstack([settings.encode(low_rank[:, [j]], weights[:layer]) for j in samples])
     if link.expansion(together, together) is not None:
         np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-8)
     # Armijo's rule accepts or halves: a rounding error at the border moves codes, not their fit.
-    errors = [
-        np.sum((low_rank - decode(weights[:layer], link, H)) ** 2, axis=0)
+    errors, expected = (
+        np.sum((low_rank[:, samples] - decode(weights[:layer], link, H)) ** 2, axis=0)
         for H in (together, alone)
-    ]
-    np.testing.assert_allclose(*errors, rtol=1e-4, atol=1e-7)
+    )
+    np.testing.assert_allclose(errors, expected, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
 def test_encoding_ends_lower_than_its_layer_wise_start(link, low_rank, monkeypatch):
     settings = plan(deepnmf.dnmf, (8, 5), link=link, max_iter=30)
-    weights = train(low_rank, settings, rng_list(0)).weights
+    weights = train(low_rank, settings, generators(0)).weights
     polished = settings.encode(low_rank, weights)
     monkeypatch.setattr("deepnmf.core.nonlinear.polish_codes", lambda *args: args[3])
     start = settings.encode(low_rank, weights)

@@ -5,7 +5,7 @@ import pytest
 
 from deepnmf.solvers import Coordinate, Nesterov, ProjectedGradient
 from tests.core.test_subproblems import SHAPES, placed, problems
-from tests.tables import PENALTIES, SOLVERS, long, named
+from tests.tables import DTYPES, LIBRARIES, PENALTIES, SOLVERS, each, pairs
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,8 @@ def test_settings_that_cannot_work_are_refused(solver, settings, needed):
         solver(**settings)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("penalty", PENALTIES, ids=named)
-@pytest.mark.parametrize("solver", SOLVERS, ids=named)
-def test_an_update_never_raises_the_objective(solver, penalty, shape, place, dtype, rng):
+@pairs("solver,penalty,shape,library,dtype", SOLVERS, PENALTIES, SHAPES, LIBRARIES, DTYPES)
+def test_an_update_never_raises_the_objective(solver, penalty, shape, library, dtype, place, rng):
     exact = problems(penalty, rng)[shape]
     problem = placed(exact, place)
     F = problem.project(place(rng.random((5, 7))))
@@ -44,9 +42,8 @@ def test_an_update_never_raises_the_objective(solver, penalty, shape, place, dty
         assert after <= before + 1e-12 * abs(before) + rounding * abs(before)
 
 
-@pytest.mark.parametrize("shape", long(SHAPES, "first unit columns"))
-@pytest.mark.parametrize("penalty", PENALTIES, ids=named)
-def test_solvers_meet(penalty, shape, place, dtype, rng, library):
+@each("penalty,shape,library,dtype", PENALTIES, SHAPES, LIBRARIES, DTYPES)
+def test_solvers_meet(penalty, shape, library, dtype, place, rng):
     problem = placed(problems(penalty, rng)[shape], place)
     F = problem.project(place(rng.random((5, 7))))
     tol = 1e-10 if dtype == "float64" else 1e-6
@@ -55,17 +52,15 @@ def test_solvers_meet(penalty, shape, place, dtype, rng, library):
         solvers.append(Coordinate(max_passes=20000, tol=tol * tol))
     found = []
     for solver in solvers:
-        solved = solver.update(problem, F).F
+        solved, _, at_start = solver.update(problem, F)
         left = float(solver.update(problem, solved).residual)
-        at_start = float(solver.update(problem, F).residual)
-        assert left <= (1e-14 if dtype == "float64" else 1e-7) * at_start
+        assert left <= (1e-14 if dtype == "float64" else 1e-7) * float(at_start)
         found.append(float(problem.value(solved)))
     assert found == pytest.approx(found[:1] * len(found), rel=1e-9 if dtype == "float64" else 1e-5)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("solver", SOLVERS, ids=named)
-def test_a_stack_is_its_runs(solver, shape, place, rng):
+@pairs("solver,shape,library,dtype", SOLVERS, SHAPES, LIBRARIES, DTYPES)
+def test_a_stack_is_its_runs(solver, shape, library, dtype, place, rng):
     stacked = problems(PENALTIES[1], rng, stack=(3,))[shape]
     F = rng.random((3, 5, 7))
     together = np.asarray(solver.update(placed(stacked, place), place(F)).F)
