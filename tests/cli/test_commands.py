@@ -17,7 +17,8 @@ from deepnmf.data.datasets import DATASETS
 from deepnmf.experiments import EXPERIMENTS
 from deepnmf.links import LINKS
 from deepnmf.models.registry import MODELS
-from deepnmf.samples.place import DEVICES, SCALINGS
+from deepnmf.models.settings import SCALINGS
+from deepnmf.samples.place import DEVICES
 from deepnmf.solvers import SOLVERS
 from deepnmf.starts import STARTS
 from tests.cli.conftest import FEW
