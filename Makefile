@@ -5,18 +5,20 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 BENCH := .venv-bench
 BENCH_PIP := $(BENCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
+DIST := .venv-dist
 ALL_CORES := env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS
 # Two test processes of one thread each, instead of two that fight over the same cores.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: bench demo docs test test-long test-all lint types layers clean help
+.PHONY: bench clean demo dist docs help layers lint test test-all test-long test-short types
 
 help:
 	@echo "make demo      fit, score and show sparse deep NMF on handwritten digits"
 	@echo "make test      lint, types, layers and the tests"
 	@echo "make test-all  the same with the long tests"
 	@echo "make docs      build the documentation: site/index.html"
+	@echo "make dist      build and check the wheel and the sdist: dist/"
 	@echo "make bench     time against other NMF libraries (BENCH_OPTIONS=--quick: digits only)"
 
 demo: $(VENV)/demo.stamp
@@ -26,7 +28,9 @@ docs: $(VENV)/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "written  site/index.html"
 
-test: lint types layers
+test: lint types layers test-short
+
+test-short: $(VENV)/dev.stamp
 	$(BIN)/pytest -n 2 -m "not long"
 
 test-long: $(VENV)/dev.stamp
@@ -43,6 +47,18 @@ types: $(VENV)/dev.stamp
 
 layers: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
+
+# The wheel is built from the sdist, so that a file the sdist lacks is missed here.
+dist: $(DIST)/bin/pyproject-build
+	rm -rf dist
+	$(DIST)/bin/pyproject-build --outdir dist .
+	$(DIST)/bin/python tools/check_dist.py dist
+	@ls dist
+
+$(DIST)/bin/pyproject-build:
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/pip install --quiet --disable-pip-version-check build
+	@touch $@
 
 # The peers have an environment of their own, so that they cannot disturb the other one.
 bench: $(BENCH)/bench.stamp
@@ -77,4 +93,4 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/demo.stamp $(VENV)/docs.stamp
 
 clean:
-	rm -rf $(VENV) $(BENCH) demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(DIST) demo dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
