@@ -94,6 +94,12 @@ def test_links_and_pictures_are_there(page):
         assert not anchor or anchor in anchors(there), link
 
 
+def test_the_citation_names_this_version():
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    assert cited
+    assert cited.group(1) == deepnmf.__version__
+
+
 def public_names() -> list[str]:
     found = [name for name in deepnmf.__all__ if not name.startswith("__")]
     found = [f"deepnmf.{name}" for name in found]
