@@ -123,8 +123,9 @@ def commands() -> list:
     found = []
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
         text = re.sub(r"\\\n\s*", "", page.read_text())
-        blocks = re.findall(r"^```\n(.*?)^```", text, re.S | re.M)
-        lines = [line.split(" #")[0].strip() for block in blocks for line in block.splitlines()]
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.S | re.M)
+        plain = [block for language, block in blocks if not language]
+        lines = [line.split(" #")[0].strip() for block in plain for line in block.splitlines()]
         lines += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", without_code(page))]
         found += [
             pytest.param(line, id=f"{page.name}-{line}")
