@@ -1,4 +1,4 @@
-# Every target does its own set-up: Python 3.11 or later, make and a package index are enough.
+# Every target does its own setup. It needs Python 3.11 or later, make and a package index.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,19 +7,19 @@ BENCH := .venv-bench
 BENCH_PIP := $(BENCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 DIST := .venv-dist
 ALL_CORES := env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS
-# Two test processes of one thread each, instead of two that fight over the same cores.
+# Two test processes with one thread each, so that they do not compete for the cores.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: bench clean demo dist docs help layers lint test test-all test-long test-short types
 
 help:
-	@echo "make demo      fit, score and show sparse deep NMF on handwritten digits"
+	@echo "make demo      fit and score a model on handwritten digits: demo/report.html"
 	@echo "make test      lint, types, layers and the tests"
 	@echo "make test-all  the same with the long tests"
 	@echo "make docs      build the documentation: site/index.html"
 	@echo "make dist      build and check the wheel and the sdist: dist/"
-	@echo "make bench     time against other NMF libraries (BENCH_OPTIONS=--quick: digits only)"
+	@echo "make bench     compare the speed with other libraries (BENCH_OPTIONS=--quick: digits only)"
 
 demo: $(VENV)/demo.stamp
 	$(ALL_CORES) $(BIN)/deepnmf demo -o demo
@@ -48,7 +48,7 @@ types: $(VENV)/dev.stamp
 layers: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
-# The wheel is built from the sdist, so that a file the sdist lacks is missed here.
+# The wheel is built from the sdist, so a file that the sdist lacks is missing there too.
 dist: $(DIST)/bin/pyproject-build
 	rm -rf dist
 	$(DIST)/bin/pyproject-build --outdir dist .
@@ -60,12 +60,12 @@ $(DIST)/bin/pyproject-build:
 	$(DIST)/bin/pip install --quiet --disable-pip-version-check build
 	@touch $@
 
-# The peers have an environment of their own, so that they cannot disturb the other one.
+# The peers have their own environment, so that they cannot disturb the main one.
 bench: $(BENCH)/bench.stamp
 	$(ALL_CORES) $(BENCH)/bin/python benchmarks/cpu.py $(BENCH_OPTIONS)
 	$(ALL_CORES) $(BENCH)/bin/python benchmarks/deep.py
 
-# One peer at a time: one that cannot be installed is named with pip's last word, not fatal.
+# Peers are installed one by one. If one fails, its name and pip's last line are shown.
 $(BENCH)/bench.stamp: pyproject.toml constraints.txt benchmarks/requirements.txt
 	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
 	$(BENCH_PIP) -e '.[gpu]' threadpoolctl
