@@ -1,23 +1,25 @@
-# Every target does its own set-up: Python 3.11 or later, make and a package index are enough.
+# Every target does its own setup. It needs Python 3.11 or later, make and a package index.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 BENCH := .venv-bench
 BENCH_PIP := $(BENCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
+DIST := .venv-dist
 ALL_CORES := env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS
-# Two test processes of one thread each, instead of two that fight over the same cores.
+# Two test processes with one thread each, so that they do not compete for the cores.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: bench demo docs test test-long test-all lint types layers clean help
+.PHONY: bench clean demo dist docs help layers lint test test-all test-long test-short types
 
 help:
-	@echo "make demo      fit, score and show sparse deep NMF on handwritten digits"
+	@echo "make demo      fit and score a model on handwritten digits: demo/report.html"
 	@echo "make test      lint, types, layers and the tests"
 	@echo "make test-all  the same with the long tests"
 	@echo "make docs      build the documentation: site/index.html"
-	@echo "make bench     time against other NMF libraries (BENCH_OPTIONS=--quick: digits only)"
+	@echo "make dist      build and check the wheel and the sdist: dist/"
+	@echo "make bench     compare the speed with other libraries (BENCH_OPTIONS=--quick: digits only)"
 
 demo: $(VENV)/demo.stamp
 	$(ALL_CORES) $(BIN)/deepnmf demo -o demo
@@ -26,7 +28,9 @@ docs: $(VENV)/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "written  site/index.html"
 
-test: lint types layers
+test: lint types layers test-short
+
+test-short: $(VENV)/dev.stamp
 	$(BIN)/pytest -n 2 -m "not long"
 
 test-long: $(VENV)/dev.stamp
@@ -44,12 +48,24 @@ types: $(VENV)/dev.stamp
 layers: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
-# The peers have an environment of their own, so that they cannot disturb the other one.
+# The wheel is built from the sdist, so a file that the sdist lacks is missing there too.
+dist: $(DIST)/bin/pyproject-build
+	rm -rf dist
+	$(DIST)/bin/pyproject-build --outdir dist .
+	$(DIST)/bin/python tools/check_dist.py dist
+	@ls dist
+
+$(DIST)/bin/pyproject-build:
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/pip install --quiet --disable-pip-version-check build
+	@touch $@
+
+# The peers have their own environment, so that they cannot disturb the main one.
 bench: $(BENCH)/bench.stamp
 	$(ALL_CORES) $(BENCH)/bin/python benchmarks/cpu.py $(BENCH_OPTIONS)
 	$(ALL_CORES) $(BENCH)/bin/python benchmarks/deep.py
 
-# One peer at a time: one that cannot be installed is named with pip's last word, not fatal.
+# Peers are installed one by one. If one fails, its name and pip's last line are shown.
 $(BENCH)/bench.stamp: pyproject.toml constraints.txt benchmarks/requirements.txt
 	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
 	$(BENCH_PIP) -e '.[gpu]' threadpoolctl
@@ -77,4 +93,4 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/demo.stamp $(VENV)/docs.stamp
 
 clean:
-	rm -rf $(VENV) $(BENCH) demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(DIST) demo dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,13 +1,13 @@
-"""The compared methods against known figures: other implementations, and what their papers print.
+"""The compared methods, checked against other implementations and published numbers.
 
     DEEPNMF_DATA=… python benchmarks/baselines.py [--skip-pie]
 
-1. nsNMF and SNMF (/R, /L) against nmf-rs, PgNMF against scikit-learn run long: digits, the same
-   start, the objective of each from its factors in double precision, off the clock.
-2. GraphNMF on all of PIE (unit norm, k = 68, 5 neighbours, λ = 100, 100 iterations), K-means best
-   of 20; its authors' demo prints NMI 0.881, against 0.698 for NMF and 0.538 for K-means.
-3. DeepSemiNMF [600, 160] on PIE, fold 0 of 7: NMI of the codes of the held-out faces; the paper
-   has 0.945.
+1. nsNMF and SNMF (/R, /L) against nmf-rs, and PgNMF against a long run of scikit-learn: on digits,
+   from the same start. Each objective is computed from the factors in double precision.
+2. GraphNMF on all of PIE (unit norm, k = 68, 5 neighbours, λ = 100, 100 iterations), best of 20
+   K-means. Its authors' demo prints NMI 0.881, against 0.698 for NMF and 0.538 for K-means.
+3. DeepSemiNMF [600, 160] on PIE, fold 0 of 7: NMI of the codes of held-out faces. The paper has
+   0.945.
 """
 
 from __future__ import annotations
@@ -42,15 +42,11 @@ def divergence(X: np.ndarray, fitted: np.ndarray) -> float:
 
 
 def sparse_objective(X: np.ndarray, W: np.ndarray, H: np.ndarray, side: str) -> float:
-    """Kim and Park's, X (m, n) ≈ W H."""
-    smooth_one, sparse_one = (W, H) if side == "right" else (H, W.T)
+    """The objective of Kim and Park for X (m, n) ≈ W H."""
+    smooth_factor, sparse_factor = (W, H) if side == "right" else (H, W.T)
     fit = np.linalg.norm(X - W @ H) ** 2
-    return (
-        float(
-            fit + ETA * np.linalg.norm(smooth_one) ** 2 + BETA * np.sum(sparse_one.sum(axis=0) ** 2)
-        )
-        / 2
-    )
+    smooth_term = ETA * np.linalg.norm(smooth_factor) ** 2
+    return float(fit + smooth_term + BETA * np.sum(sparse_factor.sum(axis=0) ** 2)) / 2
 
 
 def against_others() -> None:
@@ -58,12 +54,10 @@ def against_others() -> None:
         import nmf_rs
     except ImportError:
         nmf_rs = None
-        print(
-            "nmf-rs is not installed, so nsNMF and SNMF are left out: `make bench` installs it.\n"
-        )
+        print("nmf-rs is not installed, so nsNMF and SNMF are skipped. `make bench` installs it.\n")
     X = load_digits().X.astype(float)
     X = X / X.max()
-    print("| method | k | ours | other | ours/other | ours from the other's end | other is |")
+    print("| method | k | ours | theirs | ours/theirs | ours, continued | other |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for k in RANKS:
         W, H = Random().factors(X.T, k, [np.random.default_rng(0)])
@@ -75,7 +69,7 @@ def against_others() -> None:
             pgnmf(k, start=Given([parts], codes)).fit(X).reconstruction_err_ ** 2 / 2
             for parts, codes in ((W, H.T), (other.components_.T, Z))
         )
-        row("PgNMF", k, ours, other.reconstruction_err_**2 / 2, further, "scikit-learn run long")
+        row("PgNMF", k, ours, other.reconstruction_err_**2 / 2, further, "scikit-learn, long run")
 
 
 def with_nmf_rs(nmf_rs: Any, X: np.ndarray, W: np.ndarray, H: np.ndarray) -> None:
@@ -109,7 +103,7 @@ def with_nmf_rs(nmf_rs: Any, X: np.ndarray, W: np.ndarray, H: np.ndarray) -> Non
 
 
 def alternated(X: np.ndarray, W: np.ndarray, H: np.ndarray) -> float:
-    """Where SNMF/R ends as published: each factor in turn at its exact minimum, 300 times."""
+    """Where SNMF/R as published ends: each factor in turn at its exact minimum, 300 times."""
     solver = Coordinate(max_passes=500, tol=1e-10)
     for _ in range(300):
         codes = codes_problem(W.T @ W, W.T @ X, SquaredL1(BETA))

@@ -2,12 +2,12 @@
 
     python benchmarks/cpu.py [--datasets digits pie-40 …] [--repeats 3] [--quick]
 
-Data, method, judge. All methods get the same X and the same read-only start, scikit-learn's
-NNDSVDa. The target is the objective ½‖X − WH‖² that scikit-learn reaches from it in 200
-iterations. For every method the smallest number of iterations that reaches the target is found
-first; then whole calls with that number are timed, all methods in turn. The judge works in double
-precision from the factors, off the clock; so do imports and compilation. A method that needs more
-time for the target than scikit-learn (or 5 s) is given up: it has not reached it.
+All methods get the same X and the same read-only start, scikit-learn's NNDSVDa. The target is the
+objective ½‖X − WH‖² that scikit-learn reaches from there in 200 iterations. First the smallest
+number of iterations that reaches the target is found for every method. Then complete calls with
+that number are timed, all methods in turn. The objective is computed in double precision from the
+factors. This, imports and compilation are not timed. A method that needs more time than
+scikit-learn (or 5 s) is stopped: it has not reached the target.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ METHODS = (*PEERS, *OURS)
 ITERATIONS = 200
 ROUNDING = 1e-6
 SHARE, LEAST = 1.0, 5.0
-"""A call may take so many times scikit-learn's time, but so many seconds in any case."""
+"""A call may take SHARE times as long as scikit-learn, and at least LEAST seconds."""
 PATIENCE = 60.0
-"""Seconds after which a call is ended at the earliest: a busy machine can stall small products."""
+"""No call is ended before this many seconds: a busy machine can stall small products."""
 VARIABLES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")
 
 
@@ -86,7 +86,7 @@ def compare(problem: Problem, repeats: int, threads: int) -> tuple[list[Row], li
         workers: dict[str, Worker] = {}
         for method in METHODS:
             if problem.sparse and not method.sparse:
-                found[method.name] = [row(problem, method, threads, note="takes no sparse X")]
+                found[method.name] = [row(problem, method, threads, note="does not take sparse X")]
                 continue
             workers[method.name] = Worker(method, problem, threads)
             stack.callback(workers[method.name].close)
@@ -132,7 +132,7 @@ def compare(problem: Problem, repeats: int, threads: int) -> tuple[list[Row], li
 
 
 def reference(problem: Problem, worker: Worker) -> tuple[float, float]:
-    """The target, and the seconds that a call of any method may take."""
+    """The target, and the seconds that one call may take."""
     seconds, factors = worker.factors(ITERATIONS, limit=3600)
     target = judge.objective(problem.X, factors.W, factors.H) * (1 + ROUNDING)
     return target, max(SHARE * seconds, LEAST)
@@ -159,7 +159,7 @@ def search(problem: Problem, worker: Worker, target: float, longest: float) -> F
             return run(ITERATIONS)
         if worker.method not in OURS:
             return smallest(run, longest)
-        # One run tells; in single precision it can be off by rounding, so the judge sees.
+        # One run tells the count. Rounding can make it slightly wrong, so the judge checks it.
         iterations = worker.ask("first", (target, longest), patience)
         while not run(iterations).reached and tried[-1].seconds < longest:
             iterations += max(1, iterations // 50)
@@ -178,10 +178,10 @@ def limit_row(
     training: Sequence[float],
     threads: int,
 ) -> LimitRow:
-    """The work of so many sweeps over what the machine could do."""
+    """The work of these sweeps, and the time it takes at the full rate of the machine."""
     n, m = problem.X.shape
     did = worker.ask("work", count.iterations, limit=3600)
-    # An extrapolated sweep that went wrong is done again: there can be more than iterations.
+    # A failed extrapolated sweep is repeated, so there can be more sweeps than iterations.
     sweeps = did.updates[Update(problem.k, n, left=True, right=False)]
     work = limit.begin(m, n, problem.k) + limit.times(limit.sweep(m, n, [problem.k]), sweeps)
     bound = limit.limit(work + did.products, sum(did.loops), problem.X.dtype.name, problem.X)
@@ -208,7 +208,7 @@ def row(
     target: float | None = None,
     note: str = "",
 ) -> Row:
-    """A row about a method, with what is known of it."""
+    """A row about a method, with what is known so far."""
     return Row(
         problem.name,
         method.name,

@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster: seconds a sweep with one and with two, one thread each.
+"""Dask workers: seconds per sweep with one and with two workers, one thread each.
 
     python benchmarks/dask_workers.py [--samples 1000000] [--workers 1 2] [--folder DIR]
 
@@ -32,12 +32,12 @@ def array(path: Path, samples: int) -> da.Array:
     """The file as a Dask array."""
     import dask
 
-    parts = []
+    chunks = []
     for low in range(0, samples, CHUNK):
         high = min(samples, low + CHUNK)
-        part = dask.delayed(read)(str(path), low, high)
-        parts.append(da.from_delayed(part, (high - low, FEATURES), np.float32))
-    return da.concatenate(parts)
+        chunk = dask.delayed(read)(str(path), low, high)
+        chunks.append(da.from_delayed(chunk, (high - low, FEATURES), np.float32))
+    return da.concatenate(chunks)
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=4)
     parser.add_argument("--folder", default=None)
     given = parser.parse_args()
-    print("| workers | s an alternation of layer 1 | s a sweep | s in all | objective |")
+    print("| workers | s per alternation of layer 1 | s per sweep | s in total | objective |")
     print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         path = Path(folder) / "X.npy"

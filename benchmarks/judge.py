@@ -1,4 +1,4 @@
-"""The judge: the objective in double precision, from the factors a method returned."""
+"""The judge: the objective in double precision, from the factors that a method returns."""
 
 from __future__ import annotations
 

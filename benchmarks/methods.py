@@ -1,8 +1,8 @@
 """What a method is, and the process it runs in.
 
-Every method has a process of its own for the time of a problem. Their libraries bring a BLAS, an
-OpenMP and thread pools each, which would meet in one process; what a method prints is not seen;
-and one that crashes or takes too long ends alone.
+Every method runs in its own process, one per problem. Each library brings its own BLAS, OpenMP and
+thread pools, which would clash in one process. The output of a method is hidden, and a method that
+crashes or takes too long does not stop the others.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from problems import Problem
 
 
 class Factors(NamedTuple):
-    """W (n_samples, k), H (k, n_features), and the iterations done, where a method may do fewer
-    than asked for."""
+    """W (n_samples, k) and H (k, n_features), and the iterations done if they can be fewer than
+    asked for."""
 
     W: np.ndarray
     H: np.ndarray
@@ -33,25 +33,25 @@ class Factors(NamedTuple):
 
 
 PATIENCE = 600.0
-"""Seconds that importing, compiling and a first call may take, all methods at once."""
+"""Seconds allowed for importing, compiling and a first call, all methods at once."""
 PAUSE = 0.1
-"""Seconds before a call: idle threads of OpenBLAS and OpenMP spin for some 30 ms first."""
+"""Seconds to wait before a call: idle threads of OpenBLAS and OpenMP spin for about 30 ms."""
 
 
 class Bound(NamedTuple):
-    """A method and a problem."""
+    """A method, bound to a problem."""
 
     call: Callable[[int], Any]
-    """The whole public call with that many iterations: what is timed."""
+    """The complete public call with that many iterations. This is timed."""
     factors: Callable[[int], Factors]
-    """The factors after that many iterations: what is judged."""
+    """The factors after that many iterations. These are judged."""
     ask: Callable[[str, Any], Any] | None = None
     """Further questions, by name."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A named way to factorize. `bind` imports its library, so that only its process has it."""
+    """A named way to factorize. `bind` imports the library, in the method's own process only."""
 
     name: str
     distributions: tuple[str, ...]
@@ -61,10 +61,10 @@ class Method:
     start: str = "given"
     note: str = ""
     warm_up: int = 2
-    """Iterations of a first call, in which whatever is to be compiled is."""
+    """Iterations of a first call, which triggers all compilation."""
 
     def versions(self) -> str:
-        """`name version` of what it is made of."""
+        """`name version` of each library it uses."""
         found = []
         for name in (*self.distributions, "numpy"):
             try:
@@ -75,11 +75,11 @@ class Method:
 
 
 class Failure(RuntimeError):
-    """A method that could not do what was asked, and why."""
+    """Why a method could not do what was asked."""
 
 
 class Worker:
-    """A method at work on a problem, in its own process."""
+    """A method working on a problem in its own process."""
 
     def __init__(self, method: Method, problem: Problem, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -92,7 +92,7 @@ class Worker:
         theirs.close()
 
     def ready(self) -> str:
-        """Wait until the method has been imported and warmed up; its thread pools, in words."""
+        """Wait until the method is imported and warmed up, and name its thread pools."""
         return self._answer(PATIENCE)
 
     def factors(self, iterations: int, limit: float) -> tuple[float, Factors]:
@@ -100,7 +100,7 @@ class Worker:
         return self._ask(limit, "factors", iterations)
 
     def seconds(self, iterations: int, limit: float) -> tuple[float, Any]:
-        """Seconds of a whole call, and what it says about itself."""
+        """Seconds of a complete call, and what it returns about itself."""
         time.sleep(PAUSE)
         return self._ask(limit, "call", iterations)
 
@@ -138,7 +138,7 @@ class Worker:
 
 
 def _serve(connection: Connection, method: Method, problem: Problem, threads: int) -> None:
-    """The worker's process: bind and warm up, then answer until the other end is closed."""
+    """The worker process: bind, warm up, then answer until the other end closes."""
     warnings.simplefilter("ignore")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -181,7 +181,7 @@ def _pools() -> str:
 
 
 def _installer(method: Method) -> str:
-    """What pip said, where `make bench` could not install the method."""
+    """What pip said if `make bench` could not install the method."""
     note = Path(sys.prefix) / f"{method.distributions[0]}.failed"
     lines = note.read_text().splitlines() if note.is_file() else []
     return f" (pip: {lines[-1]})" if lines else ""

@@ -1,9 +1,9 @@
-"""Samples beyond memory: seconds a sweep and peak memory from 10⁴ to 10⁶ samples.
+"""Data larger than memory: seconds per sweep and peak memory for 10⁴ to 10⁶ samples.
 
     python benchmarks/out_of_core.py [--samples 10000 100000 1000000] [--folder DIR]
 
-SDNMF/L [64, 16] on n x 1024 in float32 from a NumPy memmap, max_memory="600MB"; every size in a
-process of its own, which prints its peak.
+SDNMF/L [64, 16] on n x 1024 in float32 from a NumPy memmap, max_memory="600MB". Every size runs in
+its own process, which prints its peak memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ began = time.perf_counter()
 model.fit(X)
 total = time.perf_counter() - began
 fine = [record["seconds"] for record in model.history_ if record["stage"] == "finetune"]
-# Of this process alone: ru_maxrss would count the one that started it.
+# Of this process only: ru_maxrss would include the process that started it.
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) / 1000
 error = model.reconstruction_err_ / np.sqrt(len(X))
 print(f"{len(X)} {(fine[-1] - fine[0]) / (len(fine) - 1):.3f} {total:.1f} {peak:.0f} {error:.5f}")
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--links", nargs="+", default=["identity", "root"])
     parser.add_argument("--folder", default=None)
     given = parser.parse_args()
-    print("| link | samples | s a sweep | s a sweep and 10⁶ samples | s in all | peak MB |")
+    print("| link | samples | s per sweep | s per sweep and 10⁶ samples | s in total | peak MB |")
     print("| --- | --- | --- | --- | --- | --- |")
     for samples in given.samples:
         with tempfile.TemporaryDirectory(dir=given.folder) as folder:

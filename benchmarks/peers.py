@@ -1,7 +1,7 @@
-"""The peers: other people's NMF, each called as its documentation says, from the start given.
+"""The peers: NMF of other libraries, each called as documented, from the common start.
 
-All of them minimise ½‖X − WH‖². What they need in another layout or precision is made before the
-clock starts. Factors that a peer would write to are copied for every call.
+All of them minimise ½‖X − WH‖². Data that they need in another layout or precision are converted
+before the clock starts. Factors that a peer would overwrite are copied for every call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from problems import Problem
 
 
 def scikit_learn(problem: Problem, _: int) -> Bound:
-    """Coordinate descent, one pass over each factor an iteration."""
+    """Coordinate descent, one pass over each factor per iteration."""
     from sklearn.decomposition import NMF
 
     def call(iterations: int) -> Factors:
@@ -29,9 +29,9 @@ def scikit_learn(problem: Problem, _: int) -> Bound:
 def nmf_torch(algorithm: str, problem: Problem, threads: int) -> Bound:
     """HALS, HALS repeated until the factor settles ("halsvar", its default), or BPP.
 
-    `run_nmf` takes no start and raises below 10 iterations, so its model classes are used with
-    their initialiser replaced. That is to their advantage: no SVD is on the clock. They stop by
-    themselves where the loss, looked at every 10 iterations, has not fallen, whatever `tol`.
+    `run_nmf` takes no start and raises below 10 iterations, so we use its model classes and replace
+    their initialiser. That is to their advantage: no SVD is timed. They check the loss every 10
+    iterations and stop if it has not fallen, whatever `tol` is.
     """
     import torch
     from nmf.nmf_models import NMFBatchHALS, NMFBatchNnlsBpp
@@ -69,7 +69,7 @@ def nmf_torch(algorithm: str, problem: Problem, threads: int) -> Bound:
 
 
 def pyplanc(problem: Problem, threads: int) -> Bound:
-    """HALS of PLANC, in double precision: it takes no other."""
+    """HALS of PLANC, in double precision, the only one it takes."""
     import pyplanc as planc
     import scipy.sparse
 
@@ -90,7 +90,7 @@ def pyplanc(problem: Problem, threads: int) -> Bound:
 
 
 def tensorly(problem: Problem, _: int) -> Bound:
-    """Nonnegative CP by HALS, which for a matrix is NMF; up to 5 inner passes an iteration."""
+    """Nonnegative CP by HALS, which for a matrix is NMF; up to 5 inner passes per iteration."""
     from tensorly.cp_tensor import CPTensor
     from tensorly.decomposition import non_negative_parafac_hals
 
@@ -107,7 +107,7 @@ def tensorly(problem: Problem, _: int) -> Bound:
 
 
 def nmf_rs(algorithm: str, problem: Problem, threads: int) -> Bound:
-    """HALS, plain or extrapolated, in double precision: it takes no other."""
+    """HALS, plain or extrapolated, in double precision, the only one it takes."""
     import nmf_rs as rust
 
     X, W, H = (np.asarray(array, dtype=np.float64) for array in (problem.X, problem.W, problem.H))
@@ -136,7 +136,7 @@ def _nmf_torch(algorithm: str) -> Method:
         ("nmf-torch", "torch"),
         partial(nmf_torch, algorithm),
         start="given (initialiser replaced)",
-        note="start put in place of its initialiser: it takes none",
+        note="takes no start: its initialiser is replaced",
     )
 
 

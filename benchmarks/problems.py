@@ -1,4 +1,4 @@
-"""The data: X (n_samples, n_features), the number of parts k, and the one start for everybody."""
+"""The data: X (n_samples, n_features), the number of parts k, and one start for all methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deepnmf.data import load_digits, load_orl, load_pie, load_reuters
 @dataclass(frozen=True)
 class Problem:
     """X ≈ W H with X (n_samples, n_features) in float32, W (n_samples, k) and H (k, n_features),
-    from the start W, H. Nobody may write to it."""
+    from the start W, H. All arrays are read-only."""
 
     name: str
     X: Any
@@ -31,7 +31,7 @@ class Problem:
         return scipy.sparse.issparse(self.X)
 
     def locked(self) -> Problem:
-        """The same, with all arrays read-only: pickling loses that."""
+        """Make all arrays read-only again: pickling loses that."""
         for array in (self.X.data if self.sparse else self.X, self.W, self.H):
             array.flags.writeable = False
         return self

@@ -1,4 +1,4 @@
-"""Rows first: one a timed call, written as CSV. The tables are functions of the rows."""
+"""Rows first: one per timed call, written as CSV. Tables are made from rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One call, or one method that could not be called: then `note` says why."""
+    """One call. If a method could not be called, `note` says why."""
 
     dataset: str
     method: str
@@ -52,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True)
 class LimitRow:
-    """How near one of our methods comes to what the machine could do."""
+    """The time of one of our methods, and the least time this machine could need."""
 
     dataset: str
     method: str
@@ -70,7 +70,7 @@ class LimitRow:
 
 
 def write(name: str, rows: Sequence[Any]) -> Path:
-    """All rows, as CSV under `results`."""
+    """Write all rows as CSV under `results`."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.csv"
     with path.open("w", newline="") as file:
@@ -81,7 +81,7 @@ def write(name: str, rows: Sequence[Any]) -> Path:
 
 
 def comparison(rows: Iterable[Row], reference: str, against: str) -> str:
-    """A line per method: the median of its calls, and how many times faster than the reference."""
+    """One line per method: the median of its calls, and its speed-up over the reference."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.method, []).append(row)
@@ -104,12 +104,12 @@ def comparison(rows: Iterable[Row], reference: str, against: str) -> str:
                 "; ".join(notes),
             )
         )
-    titles = ("method", "seconds (median)", f"against {against}", "iterations")
+    titles = ("method", "seconds (median)", f"speed-up over {against}", "iterations")
     return markdown((*titles, "objective/target", "note"), lines)
 
 
 def limits(rows: Iterable[LimitRow]) -> str:
-    """A line per method of ours: its time, and how many times the limit that is."""
+    """One line per method of ours: its time, and how many times the limit that is."""
     lines = [
         (
             row.method,
@@ -138,7 +138,7 @@ def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def header(threads: int) -> str:
-    """The machine, its threads, and whether it was busy with something else."""
+    """The machine, its threads, and whether it was busy."""
     load = os.getloadavg()[0]
     busy = " (BUSY: times will be too long)" if load > threads / 4 else ""
     python = f"Python {platform.python_version()}"

@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 FIRST = 4
 PRECISION = 20
-"""The count is found to a part in 20, or exactly below that."""
+"""The count is found to within 1/20 of its value, and exactly if it is below 20."""
 
 
 class Found(NamedTuple):
-    """A call: its iterations, the objective there, its seconds, and whether it is good enough."""
+    """A call: its iterations, its objective, its seconds, and whether that reaches the target."""
 
     iterations: int
     objective: float
     seconds: float
     reached: bool
     ended: str = ""
-    """Why the method would go no further."""
+    """Why the method went no further."""
 
 
 def smallest(run: Callable[[int], Found], longest: float) -> Found:
     """Double until the target is reached, then bisect.
 
-    A call may take `longest` seconds: the last count tried before giving up is what fits in that.
+    A call may take `longest` seconds. The last count tried before giving up is one that fits.
     """
     low, iterations = 0, FIRST
     while True:

@@ -1,4 +1,4 @@
-"""A long fit that can be interrupted: run it again, and it goes on where it stood."""
+"""A long fit that can be interrupted: run it again, and it continues where it stopped."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ file = Path("digits.ckpt")
 
 
 class Crash(Exception):
-    """What a power cut would be."""
+    """Stands for a power cut."""
 
 
 def crash_in_sweep_5(record):
@@ -20,14 +20,14 @@ def crash_in_sweep_5(record):
         raise Crash
 
 
-keep = Checkpoint(file, every=0)  # after every sweep; a path alone keeps once a minute
+checkpoint = Checkpoint(file, every=0)  # after every sweep; a path alone saves once a minute
 try:
-    sdnmf_l((32, 16), checkpoint=keep, callback=crash_in_sweep_5, **settings).fit(X)
+    sdnmf_l((32, 16), checkpoint=checkpoint, callback=crash_in_sweep_5, **settings).fit(X)
 except Crash:
     print(f"interrupted; {file} has {file.stat().st_size} bytes")
 
-resumed = sdnmf_l((32, 16), checkpoint=keep, **settings).fit(X)
-whole = sdnmf_l((32, 16), **settings).fit(X)
-print("went on from the file:", resumed.history_[-1]["objective"])
-print("never interrupted:    ", whole.history_[-1]["objective"])
+resumed = sdnmf_l((32, 16), checkpoint=checkpoint, **settings).fit(X)
+undisturbed = sdnmf_l((32, 16), **settings).fit(X)
+print("continued from the file:", resumed.history_[-1]["objective"])
+print("never interrupted:      ", undisturbed.history_[-1]["objective"])
 file.unlink()

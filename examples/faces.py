@@ -1,4 +1,4 @@
-"""Parts of faces and a page to explore them: ORL, 400 faces of 40 people (fetched on first use)."""
+"""Parts of faces and a page to explore them: ORL, 400 faces of 40 people (downloaded once)."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from deepnmf.evaluation import cluster_scores
 from deepnmf.report import plots, write_report
 
 orl = load_orl()
-pixels = orl.X.reshape(400, 112, 92)[:, ::4, ::4].reshape(400, -1)  # 28 x 23: a quick look
+pixels = orl.X.reshape(400, 112, 92)[:, ::4, ::4].reshape(400, -1)  # 28 x 23, for a quick look
 X = np.float32(pixels / 255)
 shape = (28, 23)
 

@@ -1,4 +1,4 @@
-"""Topics of texts in two layers, with their words. Give a text file with one document a line."""
+"""Topics of texts in two layers, with their words. Pass a text file with one document per line."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from deepnmf import sdnmf_l
-from deepnmf.explain.hierarchy import explain, summaries
+from deepnmf.hierarchy import explain, summaries
 
 TEXTS = """
 oil prices rise as opec cuts crude output
@@ -30,4 +30,4 @@ model = sdnmf_l((narrow, broad), mu=1e-3, scaling="fixed", random_state=0).fit(X
 for topic in range(broad):
     print(explain(model, unit=topic, feature_names=words, top=2, features=5))
 for layer in summaries(model, X):
-    print(f"layer {layer.layer}: {layer.zeros:.0%} zeros, {len(layer.dead)} dead")
+    print(f"layer {layer.layer}: {layer.zeros:.0%} zeros, {len(layer.dead)} dead units")

@@ -6,14 +6,17 @@ import importlib
 import inspect
 import re
 import runpy
+import shlex
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+import typer
 from markdown.extensions.toc import slugify
 
 import deepnmf
+from deepnmf.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -94,10 +97,16 @@ def test_links_and_pictures_are_there(page):
         assert not anchor or anchor in anchors(there), link
 
 
+def test_the_citation_names_this_version():
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    assert cited
+    assert cited.group(1) == deepnmf.__version__
+
+
 def public_names() -> list[str]:
     found = [name for name in deepnmf.__all__ if not name.startswith("__")]
     found = [f"deepnmf.{name}" for name in found]
-    for module in ("baselines", "data", "evaluation", "hierarchy", "report"):
+    for module in ("baselines", "data", "evaluation", "hierarchy", "report", "solvers", "testing"):
         names = importlib.import_module(f"deepnmf.{module}").__all__
         found += [f"deepnmf.{module}.{name}" for name in names]
     plots = importlib.import_module("deepnmf.report.plots")
@@ -107,6 +116,43 @@ def public_names() -> list[str]:
         if function.__module__ == plots.__name__ and not name.startswith("_")
     ]
     return found
+
+
+def commands() -> list:
+    """Every command of a page, from its blocks and its lines."""
+    found = []
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        text = re.sub(r"\\\n\s*", "", page.read_text())
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.S | re.M)
+        plain = [block for language, block in blocks if not language]
+        lines = [line.split(" #")[0].strip() for block in plain for line in block.splitlines()]
+        lines += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", without_code(page))]
+        found += [
+            pytest.param(line, id=f"{page.name}-{line}")
+            for line in dict.fromkeys(lines)
+            if re.match(r"(deepnmf|make) \w|python \w+/", line)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("command", commands())
+def test_commands_name_what_is_there(command):
+    program, name, *words = shlex.split(command)
+    if program == "make":
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
+        assert {name, *(word for word in words if "=" not in word)} <= set(targets)
+    elif program == "python":
+        assert (ROOT / name).exists()
+    else:
+        options = options_of(name, words)
+        assert {word.split("=")[0] for word in words if word.startswith("-")} <= options
+
+
+def options_of(name: str, words: list[str]) -> set[str]:
+    command: Any = typer.main.get_command(app)
+    command = command.commands[name]
+    command = command.commands[words[0]] if name == "data" else command
+    return {option for parameter in command.params for option in parameter.opts} | {"--help"}
 
 
 def test_every_public_name_is_in_the_reference_and_there():
