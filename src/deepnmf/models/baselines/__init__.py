@@ -1,6 +1,5 @@
-"""The methods that deep NMF is compared with and builds on: one file and one line here each."""
+"""The methods that deep NMF is compared with and builds on: a file and a name here each."""
 
-from deepnmf.models.base import Factorization
 from deepnmf.models.baselines.deep_semi import DeepSemiNMF
 from deepnmf.models.baselines.graph import GraphNMF
 from deepnmf.models.baselines.hoyer import HoyerNMF
@@ -14,7 +13,15 @@ from deepnmf.models.baselines.sparse import SparseNMF
 from deepnmf.models.baselines.up_propagation import UpPropagationNMF
 
 __all__ = [
-    name
-    for name, kind in list(globals().items())
-    if isinstance(kind, type) and issubclass(kind, Factorization) and kind.name
+    "L0NMF",
+    "DeepSemiNMF",
+    "GraphNMF",
+    "HoyerNMF",
+    "IntegrativeNMF",
+    "JointNMF",
+    "MultilayerNMF",
+    "NsNMF",
+    "SemiNMF",
+    "SparseNMF",
+    "UpPropagationNMF",
 ]
