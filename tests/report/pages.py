@@ -40,7 +40,8 @@ def blank(sizes, features, samples, rng):
         (rng.random(shape) * (rng.random(shape) < 0.3)).astype(np.float32)
         for shape in itertools.pairwise(widths)
     ]
-    model.history_, model.n_iter_, model.status_ = [], 0, "converged"
+    model.history_, model.n_iter_ = [], 0
+    model.status_ = model.reason_ = "converged"
     model.n_features_in_ = features
     X = scipy.sparse.random_array((samples, features), density=0.01, rng=rng, format="csr")
     return model, X.astype(np.float32)

@@ -122,7 +122,7 @@ def test_summaries_and_warnings(model, data, record):
         assert shown["zeros"] == pytest.approx(summary.zeros)
         warned = [text for text in record["warnings"] if f"Layer {summary.layer}:" in text]
         assert len(warned) == bool(summary.dead) + bool(summary.redundant)
-    stopped = model.status_.startswith("stopped")
+    stopped = model.reason_ == "limit"
     assert any(text.startswith("Not converged") for text in record["warnings"]) == stopped
     assert stopped or model.link == "softplus"
     importance = numbers(record["layers"][0]["importance"])
