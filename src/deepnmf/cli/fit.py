@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -19,6 +19,7 @@ from deepnmf.cli.screen import UsageFault, check_writable, progress, say, say_js
 if TYPE_CHECKING:
     from deepnmf.arrays import Array
     from deepnmf.data import Dataset
+    from deepnmf.models.base import MatrixFactorization
 
 ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
 ModelName = Annotated[str, typer.Option(help="See `deepnmf models`.")]
@@ -193,7 +194,7 @@ class Summary(TypedDict):
 
 def _estimator(
     model: str, settings: Mapping[str, Setting], options: Sequence[str], place: Place, seed: int
-) -> Any:
+) -> MatrixFactorization:
     """The estimator with the settings that are not None. Impossible settings are refused here."""
     from deepnmf.models.registry import MODELS
 
@@ -225,7 +226,7 @@ def _estimator(
 
 
 def _open(
-    estimator: Any, data: str, normalize: str, dtype: str, in_blocks: bool
+    estimator: MatrixFactorization, data: str, normalize: str, dtype: str, in_blocks: bool
 ) -> tuple[Dataset, Array]:
     """The data set, and its samples as the model sees them."""
     if in_blocks:
@@ -236,7 +237,9 @@ def _open(
     return dataset, inputs.prepare(dataset.X, normalize, dtype, signed)
 
 
-def _train(estimator: Any, data: str, normalize: str, dtype: str, place: Place) -> Training:
+def _train(
+    estimator: MatrixFactorization, data: str, normalize: str, dtype: str, place: Place
+) -> Training:
     """Fit the estimator, with a progress bar on a terminal."""
     dataset, X = _open(estimator, data, normalize, dtype, place.in_blocks)
     samples, features = (int(size) for size in X.shape)
@@ -266,7 +269,9 @@ def _notes(model: str, dataset: Dataset, normalize: str, dtype: str) -> dict[str
     }
 
 
-def _summary(estimator: Any, model: str, target: Path, training: Training) -> Summary:
+def _summary(
+    estimator: MatrixFactorization, model: str, target: Path, training: Training
+) -> Summary:
     error, norm = estimator.reconstruction_err_, training.norm
     return Summary(
         file=str(target),
@@ -299,7 +304,7 @@ def _show(summary: Summary) -> None:
     say(f"written         {summary['file']}")
 
 
-def _sweeps(estimator: Any) -> int:
+def _sweeps(estimator: MatrixFactorization) -> int:
     """The most sweeps that a fit can take, for the bar."""
     sizes = getattr(estimator, "layer_sizes", 1)
     depth = len(sizes) if isinstance(sizes, list | tuple) else 1

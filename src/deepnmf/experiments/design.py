@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.registry import MODELS
 
 TITLES = {
@@ -55,7 +56,7 @@ class Fit:
         return f"{self.model} {'-'.join(map(str, self.layers))} {options}".strip()
 
     @property
-    def estimator(self) -> Any:
+    def estimator(self) -> MatrixFactorization:
         """The model, not fitted."""
         sizes = self.layers if len(self.layers) > 1 else self.layers[0]
         return MODELS[self.model].estimator({"layer_sizes": sizes, **self.options})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from deepnmf.data import Dataset
 from deepnmf.experiments import design
 from deepnmf.explain.hierarchy import Node, Tree, explain
 from deepnmf.models.advice import complete
+from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.storage import load, save
 from deepnmf.report.plots import class_hierarchy
 
@@ -52,7 +52,7 @@ def samples(hierarchy: Hierarchy, dataset: Dataset) -> tuple[np.ndarray, np.ndar
     return normalize(dataset.X[chosen].astype(np.float32)), dataset.y[chosen]
 
 
-def fitted(hierarchy: Hierarchy, X: np.ndarray, path: Path, device: str) -> Any:
+def fitted(hierarchy: Hierarchy, X: np.ndarray, path: Path, device: str) -> MatrixFactorization:
     """The fitted model: read from its file, or fitted and written there first."""
     if not path.exists():
         model = complete(hierarchy.fit.estimator.set_params(device=device, random_state=0).fit(X))
@@ -76,7 +76,11 @@ def rows(tree: Tree) -> pd.DataFrame:
 
 
 def draw(
-    hierarchy: Hierarchy, model: Any, X: np.ndarray, y: np.ndarray, shape: tuple[int, int] | None
+    hierarchy: Hierarchy,
+    model: MatrixFactorization,
+    X: np.ndarray,
+    y: np.ndarray,
+    shape: tuple[int, int] | None,
 ) -> tuple[Figure, pd.DataFrame]:
     """The figure, and the numbers on it."""
     tree = explain(model, X, label=hierarchy.label, labels=y, order="weight")

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -24,6 +23,7 @@ from deepnmf.experiments.rows import MEASURES, RowFile
 from deepnmf.explain.measures import mean_sparseness, relative_error, stability
 from deepnmf.links import LINKS
 from deepnmf.models.advice import complete
+from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.many import fit_many, stackable, transform_many
 from deepnmf.samples.place import works_on_card
 from deepnmf.version import __version__
@@ -116,7 +116,7 @@ class Job:
 
     experiment: Experiment
     fit: Fit
-    model: Any
+    model: MatrixFactorization
     X: Array
     y: np.ndarray | None
     folds: list[tuple[np.ndarray, np.ndarray]]
@@ -246,7 +246,9 @@ def _draws(fold: int, seed: int, count: int) -> np.ndarray:
     return np.random.SeedSequence([fold, seed]).generate_state(count) % 2**31
 
 
-def _measure(fitted: Any, X: Array, Z: Array, held_out: Array, seconds: float) -> Result:
+def _measure(
+    fitted: MatrixFactorization, X: Array, Z: Array, held_out: Array, seconds: float
+) -> Result:
     """Measures of the fit itself, of its training samples X, and of the samples held out."""
     norm = float(squared_norm(X)) ** 0.5
     return Result(

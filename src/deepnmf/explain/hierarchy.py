@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from deepnmf.arrays import Array, is_sparse
 from deepnmf.explain.decoding import Decoding, codes_of, decoder, is_whole, layer_of, parts_of
 from deepnmf.links import Link
+from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.settings import one_of
 
 Label = str | int | float | np.generic
@@ -94,7 +94,7 @@ class LayerSummary:
 
 
 def explain(
-    model: Any,
+    model: MatrixFactorization,
     X: Array | None = None,
     *,
     unit: int | None = None,
@@ -175,7 +175,9 @@ def distinctions(H: np.ndarray, y: np.ndarray, label: Label) -> tuple[Distinct, 
     )
 
 
-def summaries(model: Any, X: Array | None = None, near: float = NEAR) -> tuple[LayerSummary, ...]:
+def summaries(
+    model: MatrixFactorization, X: Array | None = None, near: float = NEAR
+) -> tuple[LayerSummary, ...]:
     """Sparsity, dead units and near-equal parts, layer by layer.
 
     With X, units that no sample uses are counted as dead too.
@@ -320,7 +322,9 @@ def _required(option: str, name: str, value: Array | None) -> Array:
     return np.asarray(value) if isinstance(value, list | tuple) else value
 
 
-def _names(model: Any, names: Sequence[str] | None, features: int) -> Sequence[str] | None:
+def _names(
+    model: MatrixFactorization, names: Sequence[str] | None, features: int
+) -> Sequence[str] | None:
     names = getattr(model, "feature_names_in_", None) if names is None else names
     if names is not None and len(names) != features:
         raise ValueError(f"feature_names: {len(names)} given for {features} features.")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from deepnmf.arrays import Array, inner, squared_norm
 from deepnmf.arrays.tensors import is_tensor
+from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.baselines.hoyer import sparseness
 
 ENTRIES = 1e7
 """The most entries that are decoded at a time."""
 
 
-def relative_error(fitted: Any, Z: Array, X: Array) -> float:
+def relative_error(fitted: MatrixFactorization, Z: Array, X: Array) -> float:
     """‖X − X̂‖/‖X‖ for samples X (n, m), dense or sparse, and their codes Z."""
     total, width = 0.0, max(1, int(ENTRIES) // X.shape[1])
     for low in range(0, X.shape[0], width):

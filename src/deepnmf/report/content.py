@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from deepnmf.explain.hierarchy import NEAR, LayerSummary, distinctions, summarie
 from deepnmf.explain.measures import relative_error
 from deepnmf.links import Link
 from deepnmf.models.advice import unfinished
+from deepnmf.models.base import MatrixFactorization
 from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
 from deepnmf.report.records import (
@@ -48,7 +48,7 @@ LOOKED_AT = 2000
 
 
 def content(
-    model: Any,
+    model: MatrixFactorization,
     data: Dataset,
     notes: Mapping[str, object],
     scores: Sequence[Mapping[str, str | float]] | None = None,
@@ -98,7 +98,7 @@ def content(
     }
 
 
-def warnings_of(model: Any, layers: Sequence[LayerSummary]) -> list[str]:
+def warnings_of(model: MatrixFactorization, layers: Sequence[LayerSummary]) -> list[str]:
     """What a user should know before trusting the parts, and what to do about it."""
     warnings = []
     if unfinished(model):
@@ -120,7 +120,7 @@ def warnings_of(model: Any, layers: Sequence[LayerSummary]) -> list[str]:
 
 
 def _facts(
-    model: Any,
+    model: MatrixFactorization,
     data: Dataset,
     notes: Mapping[str, object],
     weights: Sequence[np.ndarray],

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import numpy as np
@@ -17,6 +16,7 @@ from deepnmf.arrays import Array
 from deepnmf.data import Dataset
 from deepnmf.explain.decoding import parts
 from deepnmf.files.atomic import write_atomically
+from deepnmf.models.base import MatrixFactorization
 from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
 from deepnmf.report.records import Page
@@ -26,7 +26,7 @@ SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", 
 
 
 def write_report(
-    model: Any,
+    model: MatrixFactorization,
     data: Dataset | Array,
     path: str | Path,
     notes: Mapping[str, object] | None = None,
@@ -71,7 +71,7 @@ def _source(name: str) -> str:
     return resources.files("deepnmf.report").joinpath("assets", name).read_text("utf-8")
 
 
-def write_pictures(model: Any, data: Dataset, folder: Path) -> list[Path]:
+def write_pictures(model: MatrixFactorization, data: Dataset, folder: Path) -> list[Path]:
     """Write PNG pictures: the convergence and, for images, the parts of each layer."""
     pictures: dict[str, Figure] = {}
     if data.image_shape is not None:

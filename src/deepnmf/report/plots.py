@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +15,7 @@ from deepnmf.arrays import Array, is_sparse
 from deepnmf.core.watch import Record
 from deepnmf.explain.decoding import codes_of, parts
 from deepnmf.explain.hierarchy import Label, LayerSummary, Node, explain
+from deepnmf.models.base import MatrixFactorization
 
 INK, PAPER = "0.15", "white"
 
@@ -130,7 +130,7 @@ def codes_map(Z: ArrayLike, y: ArrayLike | None = None) -> Figure:
 
 
 def class_hierarchy(
-    model: Any,
+    model: MatrixFactorization,
     X: Array,
     y: ArrayLike,
     label: Label,
@@ -201,7 +201,7 @@ def _parts_of_class(
     figure: Figure,
     grid: GridSpec,
     above: Axes,
-    model: Any,
+    model: MatrixFactorization,
     nodes: Sequence[Node],
     top: int,
     image_shape: tuple[int, int] | None,
