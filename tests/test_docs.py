@@ -1,4 +1,4 @@
-"""The README, the docs and the examples run as they stand, and lead where they say."""
+"""The README, the docs and the examples run as they stand, and their links and names exist."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import runpy
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from deepnmf.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [ROOT / "README.md", *DOCS]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -32,14 +33,14 @@ class Run(NamedTuple):
 
 
 def data_of(code: str) -> str | None:
-    found = re.search(r"\bload_(pie|orl|reuters)\(", code)
-    return found and found.group(1)
+    loader = re.search(r"\bload_(pie|orl|reuters)\(", code)
+    return loader and loader.group(1)
 
 
 def runs() -> list:
     """The blocks of a page one after the other, as a reader would run them. A block that needs a
-    data set, or that follows the line `<!-- long -->`, stands by itself."""
-    found = []
+    data set, or that follows the line `<!-- long -->`, stands alone."""
+    cases = []
     for page in PAGES:
         together = []
         blocks = re.findall(r"(<!-- long -->\n)?```python\n(.*?)```", page.read_text(), re.S)
@@ -48,12 +49,12 @@ def runs() -> list:
             if long or data:
                 marks = [pytest.mark.long] if long else []
                 name = f"{page.name}-{number}"
-                found.append(pytest.param(Run([code], data), id=name, marks=marks))
+                cases.append(pytest.param(Run([code], data), id=name, marks=marks))
             else:
                 together.append(code)
         if together:
-            found.append(pytest.param(Run(together), id=page.name))
-    return found
+            cases.append(pytest.param(Run(together), id=page.name))
+    return cases
 
 
 @pytest.mark.parametrize("run", runs())
@@ -97,6 +98,34 @@ def test_links_and_pictures_are_there(page):
         assert not anchor or anchor in anchors(there), link
 
 
+def test_the_tree_in_contributing_is_the_tree():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    tree = re.search(r"^src/deepnmf/\n(.*?)^tests/", text, re.S | re.M)
+    assert tree
+    packages: list[str] = []
+    inside: dict[str, set[str]] = {}
+    for line in tree.group(1).splitlines():
+        listed = re.match(r" *((?:\w+(?:/|\.py) ?)+)", line)
+        assert listed, line
+        names = [name.removesuffix("/") for name in listed.group(1).split()]
+        if line.startswith("    "):
+            inside.setdefault(packages[-1], set()).update(names)
+        else:
+            packages += [name.removesuffix(".py") for name in names]
+    assert packages == layers()
+    for package, drawn in inside.items():
+        folder = ROOT / "src" / "deepnmf" / package
+        modules = {path.name for path in folder.iterdir() if not path.name.startswith("__")}
+        assert drawn == modules
+
+
+def layers() -> list[str]:
+    """The packages from top to bottom, as the import contract has them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    lines = contracts["contracts"][0]["layers"]
+    return [name.removeprefix("deepnmf.") for line in lines for name in re.findall(r"[\w.]+", line)]
+
+
 def test_the_citation_names_this_version():
     cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)
     assert cited
@@ -104,35 +133,34 @@ def test_the_citation_names_this_version():
 
 
 def public_names() -> list[str]:
-    found = [name for name in deepnmf.__all__ if not name.startswith("__")]
-    found = [f"deepnmf.{name}" for name in found]
+    public = [f"deepnmf.{name}" for name in deepnmf.__all__ if not name.startswith("__")]
     for module in ("baselines", "data", "evaluation", "hierarchy", "report", "solvers", "testing"):
         names = importlib.import_module(f"deepnmf.{module}").__all__
-        found += [f"deepnmf.{module}.{name}" for name in names]
+        public += [f"deepnmf.{module}.{name}" for name in names]
     plots = importlib.import_module("deepnmf.report.plots")
-    found += [
+    public += [
         f"deepnmf.report.plots.{name}"
         for name, function in inspect.getmembers(plots, inspect.isfunction)
         if function.__module__ == plots.__name__ and not name.startswith("_")
     ]
-    return found
+    return public
 
 
 def commands() -> list:
-    """Every command of a page, from its blocks and its lines."""
-    found = []
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+    """Every command of a page, in a block or inside a sentence."""
+    cases = []
+    for page in PAGES:
         text = re.sub(r"\\\n\s*", "", page.read_text())
         blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.S | re.M)
         plain = [block for language, block in blocks if not language]
         lines = [line.split(" #")[0].strip() for block in plain for line in block.splitlines()]
         lines += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", without_code(page))]
-        found += [
+        cases += [
             pytest.param(line, id=f"{page.name}-{line}")
             for line in dict.fromkeys(lines)
             if re.match(r"(deepnmf|make) \w|python \w+/", line)
         ]
-    return found
+    return cases
 
 
 @pytest.mark.parametrize("command", commands())

@@ -1,4 +1,4 @@
-"""`make docs`: the site builds without a warning, and opens from disk without a network."""
+"""`make docs`: the site builds without warnings and opens from disk without a network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_page_is_built(site):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed here")
-def test_search_works_from_disk_and_nothing_is_asked_of_the_network(site):
+def test_search_works_from_disk_without_network_requests(site):
     playwright = pytest.importorskip("playwright.sync_api")
     faults = []
     with playwright.sync_playwright() as running:
@@ -41,12 +41,14 @@ def test_search_works_from_disk_and_nothing_is_asked_of_the_network(site):
         page.on("console", lambda message: faults.append(message.text))
         page.on(
             "request",
-            lambda asked: asked.url.startswith(("file:", "data:")) or faults.append(asked.url),
+            lambda request: (
+                request.url.startswith(("file:", "data:")) or faults.append(request.url)
+            ),
         )
         for built in sorted(site.glob("*.html")):
             if built.stem != "404":
                 page.goto(built.as_uri())
-        # Typed as a person does: the search listens to keys, and a filled field sends none.
+        # Typed key by key: the search listens to keys, and filling the field sends none.
         page.click("input.md-search__input")
         page.keyboard.type("Checkpoint")
         page.wait_for_selector(".md-search-result__item")
