@@ -3,9 +3,9 @@
     DEEPNMF_DATA=… python benchmarks/deep.py [--repeats 3]
 
 Faces of unit norm, float32, layers (600, 160), μ = 1e-3, fill 0.1, seed 0. The target is the
-objective of the paper's solver, Nesterov's, after 50 alternations a layer and 50 sweeps. The fast
-solver may divide its work between pre-training and fine-tuning as it likes: of some numbers of
-alternations the one that reaches the target soonest is taken. Then whole fits are timed in turn.
+objective of the paper's solver, Nesterov's, after 50 alternations per layer and 50 sweeps. For the
+fast solver several numbers of alternations are tried, and the one that reaches the target soonest
+is used. Then complete fits are timed in turn.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Setting:
-    """A solver, its alternations a layer and its sweeps."""
+    """A solver, its alternations per layer and its sweeps."""
 
     solver: str
     alternations: int
@@ -77,7 +77,7 @@ class Setting:
 
 
 def training(X: np.ndarray, plan: Plan, report: Any = None) -> Trained:
-    """What `fit` trains, from the generator that `fit` makes of seed 0."""
+    """The training of `fit`, with the generator that `fit` makes from seed 0."""
     seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)
     return train(X.T, plan, [np.random.default_rng(seed)], report)
 
@@ -98,7 +98,7 @@ def soonest(X: np.ndarray, target: float, longest: float) -> tuple[Setting, floa
         ends = time.perf_counter() + longest
 
         def report(record: Record, _: Any, ends: float = ends) -> bool:
-            # A hair below: the record is of single precision, and the judge has the last word.
+            # Slightly below the target: the record is in single precision, and the judge decides.
             below = record["objective"] <= target * (1 - ROUNDING)
             return (below and record["stage"] == "finetune") or time.perf_counter() > ends
 
@@ -134,7 +134,7 @@ def work_of(X: np.ndarray, did: Counting) -> limit.Work:
 def limit_row(
     X: np.ndarray, setting: Setting, seconds: float, trained: float, threads: int
 ) -> LimitRow:
-    """The work of a setting over what the machine could do."""
+    """The work of a setting, and the time it takes at the full rate of the machine."""
     did = Counting(setting.plan.solver)
     training(X, replace(setting.plan, solver=did))
     bound = limit.limit(work_of(X, did) + did.products, sum(did.loops), X.dtype.name)
@@ -189,7 +189,7 @@ def compare(X: np.ndarray, repeats: int, threads: int) -> None:
     began = time.perf_counter()
     reference.plan.start.factors(X.T, SIZES[0], [np.random.default_rng(0)])
     start = time.perf_counter() - began
-    print(f"start of layer 1 (NNSVD): {start:.2f} s, in every fit and not in the limit")
+    print(f"start of layer 1 (NNSVD): {start:.2f} s, in every fit but not in the limit")
     calls: list[Row] = []
     trained: dict[Setting, list[float]] = {setting: [] for setting in settings}
     for _ in range(repeats):

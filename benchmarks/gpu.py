@@ -1,14 +1,14 @@
-"""Stacks of fits on a card, against what a large product reaches there.
+"""Stacks of fits on a GPU, compared with the rate of a large product there.
 
     DEEPNMF_DATA=… python benchmarks/gpu.py [--stacks 1 7 35 140] [--out results/gpu.csv]
 
 1. Layer-1 pre-training on PIE, 7 folds of 2448 faces (1024 x 2448, k = 600, 10 accelerated steps
-   per factor), in float32 and with TF32: TFLOP/s, counting the flops of the matrix products alone.
-   The limit is those flops over the rate of one large product, measured in the same run.
+   per factor), in float32 and with TF32: TFLOP/s, counting the flops of the matrix products only.
+   The limit is these flops divided by the rate of one large product, measured in the same run.
 2. `fit_many` of SDNMF/L Root [600, 160], 7 folds x 20 seeds, 50 x 10 pre-training and 30 sweeps,
    then the codes of the held-out faces and their scores by K-means.
-3. `fit_many` against separate fits: the objective run by run.
-Times are of the second run of each: kernels are compiled by then.
+3. `fit_many` compared with separate fits: the objective, run by run.
+Times are of the second run of each, when kernels have been compiled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FOLDS, STEPS, K = 7, 10, 600
 
 
 def seconds(work, repeats: int = 1) -> tuple[float, object]:
-    """The median of the wall time of `work`, the card idle before and after, and its result."""
+    """The median wall time of `work`, with the GPU idle before and after, and its result."""
     times = []
     for _ in range(repeats):
         torch.cuda.synchronize()
@@ -77,7 +77,7 @@ def alternation_flops(runs: int, m: int, n: int, k: int) -> float:
 
 
 def pretraining(sets: list, runs: int, tf32: bool, alternations: int) -> tuple[float, float]:
-    """Seconds per alternation, and the mean objective that was reached, in double precision."""
+    """Seconds per alternation, and the mean objective reached, in double precision."""
     some = sets[: min(FOLDS, runs)]
     data = repeated(torch.stack([one.T for one in some]), max(1, runs // FOLDS))
     solver = Nesterov(max_steps=STEPS, tf32=tf32)

@@ -1,4 +1,4 @@
-"""What an algorithm has to compute, and how fast this machine could: the limit of its time.
+"""The limit of an algorithm: its work, divided by the rate of this machine.
 
     limit = (products with X + other products + passes of the solver, in flops) / product rate
 
@@ -24,8 +24,8 @@ from deepnmf.solvers import Nesterov, Outcome, Solver
 
 
 class Product(NamedTuple):
-    """A product (rows, inner) by (inner, columns). kind: "X" for one with the data, "gram" for
-    one of a matrix with itself, "plain" for others."""
+    """A product (rows, inner) by (inner, columns). kind: "X" for a product with the data, "gram"
+    for a matrix with itself, "plain" for others."""
 
     rows: int
     inner: int
@@ -33,7 +33,7 @@ class Product(NamedTuple):
     kind: str = "plain"
 
     def flops(self, density: float = 1.0) -> float:
-        """2 · rows · inner · columns, of which sparse X needs a share."""
+        """2 · rows · inner · columns, or the share of it that sparse X needs."""
         share = density if self.kind == "X" else 1.0
         return 2.0 * self.rows * self.inner * self.columns * share
 
@@ -41,7 +41,7 @@ class Product(NamedTuple):
 Work = Counter[Product]
 """How often each product is computed."""
 GROUP = 32
-"""Columns of W that our coordinate solver takes together."""
+"""Columns of W that our coordinate solver updates together."""
 
 
 def begin(m: int, n: int, k: int) -> Work:
@@ -67,7 +67,7 @@ def sweep(m: int, n: int, sizes: Sequence[int]) -> Work:
 
 
 def times(work: Work, count: int) -> Work:
-    """The work, that often."""
+    """The work, repeated that often."""
     return Work({product: number * count for product, number in work.items()})
 
 
@@ -82,8 +82,8 @@ class Update(NamedTuple):
 
 @dataclass(frozen=True)
 class Counting(Solver):
-    """Another solver, and what it did: its updates, the matrix products of its passes, and the
-    flops of the passes that are loops."""
+    """A solver that counts its work: its updates, the matrix products of its passes, and the
+    flops of passes that are loops."""
 
     solver: Solver
     updates: Counter[Update] = field(default_factory=Counter)
@@ -117,7 +117,7 @@ class Counting(Solver):
 
 
 def passes_of(outcome: Outcome) -> float:
-    """Passes over the factor in this update: what a coordinate solver has noted, or the gradients
+    """Passes over the factor in this update: as counted by a coordinate solver, or the gradients
     of Nesterov's method."""
     return getattr(outcome.memory, "passes", Nesterov().max_steps)
 
@@ -131,7 +131,7 @@ def product_rate(dtype: str, size: int = 3072) -> float:
 
 
 def product_seconds(product: Product, dtype: str, X: Any = None) -> float:
-    """Seconds of a product of this shape by itself; with X (n_samples, n_features) where sparse."""
+    """Seconds of a product of this shape alone; X (n_samples, n_features) is given if sparse."""
     rows, inner, columns, kind = product
     if kind == "X" and scipy.sparse.issparse(X):
         if X.shape == (columns, inner):
@@ -147,7 +147,7 @@ def product_seconds(product: Product, dtype: str, X: Any = None) -> float:
 
 @dataclass(frozen=True)
 class Limit:
-    """The least time the work could take, two ways."""
+    """The least time that the work could take, computed in two ways."""
 
     gflop: float
     rate: float
@@ -155,13 +155,13 @@ class Limit:
     seconds: float
     """All flops at that rate."""
     own_seconds: float
-    """Every product at the rate of its own shape, loops at that of a large product."""
+    """Every product at the rate of its own shape, loops at the rate of a large product."""
     product_seconds: float
-    """Of `own_seconds`, the products."""
+    """The seconds of products within `own_seconds`."""
 
 
 def limit(work: Work, loops: float, dtype: str, X: Any = None) -> Limit:
-    """The limit of products and of loops of so many flops; X where it is sparse."""
+    """The limit for these products and loop flops; X is given if sparse."""
     density = X.nnz / (X.shape[0] * X.shape[1]) if scipy.sparse.issparse(X) else 1.0
     rate = product_rate(dtype)
     flops = sum(product.flops(density) * count for product, count in work.items()) + loops
@@ -170,7 +170,7 @@ def limit(work: Work, loops: float, dtype: str, X: Any = None) -> Limit:
 
 
 def _best(function: Callable[[], Any], repeats: int = 3, enough: float = 0.1) -> float:
-    """The least seconds of some calls: small ones are repeated for `enough` seconds."""
+    """The shortest of several calls, in seconds; short calls are repeated for `enough` seconds."""
     function()
     found: list[float] = []
     while len(found) < repeats or sum(found) < enough:

@@ -1,4 +1,4 @@
-"""Our own methods: one layer of DeepNMF with each solver, from the start given."""
+"""Our own methods: one layer of DeepNMF with each solver, from the common start."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bind(solver: str, problem: Problem, _: int) -> Bound:
         return train(problem.X.T, plan, [np.random.default_rng(0)], report)
 
     def call(iterations: int) -> float:
-        """The seconds of the sweeps alone; the rest of `fit` is checks and the final codes."""
+        """The seconds of the sweeps only; the rest of `fit` is checks and the final codes."""
         return model(iterations).fit(problem.X).history_[-1]["seconds"]
 
     def factors(iterations: int) -> Factors:

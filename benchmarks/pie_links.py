@@ -1,4 +1,4 @@
-"""SDNMF/L on PIE, linear against root: what fine-tuning gains, and scores of held-out faces.
+"""SDNMF/L on PIE, linear and with the root: what fine-tuning gains, and scores of held-out faces.
 
     DEEPNMF_DATA=… python benchmarks/pie_links.py [--pretrain-iter 50] [--sweeps 30] [--links …]
 
@@ -27,7 +27,7 @@ from deepnmf.starts import Given
 
 
 def objective_and_error(X: np.ndarray, fit: Trained, plan: Plan) -> tuple[float, float]:
-    """f and ‖X − X̂‖/‖X‖, straight from the formula."""
+    """f and ‖X − X̂‖/‖X‖, directly from the formula."""
     residual = X - decode(fit.weights, plan.link, fit.H)
     penalty = sum(float(R.value(W)) for R, W in zip(plan.penalties_W, fit.weights, strict=True))
     square = float(np.sum(np.square(residual, dtype=np.float64)))
