@@ -68,12 +68,19 @@ def check_install(sdist: Path, scratch: Path) -> None:
     """Install the sdist into a fresh environment, and run its quick tests from its own folder."""
     venv.create(scratch / "venv", with_pip=True)
     python = scratch / "venv" / "bin" / "python"
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     run([*pip, sdist.resolve(), "pytest", "hypothesis"], scratch)
     with tarfile.open(sdist) as archive:
         archive.extractall(scratch, filter="data")
     unpacked = scratch / sdist.name.removesuffix(".tar.gz")
-    run([python, "-m", "deepnmf", "models"], scratch)
+    run([python, "-m", "deepnmf", "models"], scratch, output=subprocess.DEVNULL)
     where = "import deepnmf, sys; sys.exit('site-packages' not in deepnmf.__file__)"
     run([python, "-c", where], unpacked)
     run([python, "-m", "pytest", "-m", "not long", "-k", "not torch", *QUICK_TESTS], unpacked)
@@ -95,10 +102,10 @@ def compare(archive: str, expected: set[str], held: set[str]) -> None:
         raise SystemExit("\n".join(faults))
 
 
-def run(command: list[str | Path], folder: Path) -> None:
+def run(command: list[str | Path], folder: Path, output: int | None = None) -> None:
     """Run a command that must succeed, with no PYTHONPATH that could lead back to the checkout."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=folder, env=environment, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment, stdout=output, check=False)
     if done.returncode:
         raise SystemExit(f"failed: {' '.join(map(str, command))}")
 
