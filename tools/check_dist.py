@@ -26,6 +26,7 @@ NEEDED = (
     "pyproject.toml",
 )  # fmt: skip
 METADATA = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+TEST_TOOLS = ("pytest", "pytest-xdist", "hypothesis")
 QUICK_TESTS = (
     "tests/test_evaluation.py",
     "tests/test_storage.py",
@@ -76,7 +77,7 @@ def check_install(sdist: Path, scratch: Path) -> None:
         "--quiet",
         "--disable-pip-version-check",
     ]
-    run([*pip, sdist.resolve(), "pytest", "hypothesis"], scratch)
+    run([*pip, sdist.resolve(), *TEST_TOOLS], scratch)
     with tarfile.open(sdist) as archive:
         archive.extractall(scratch, filter="data")
     unpacked = scratch / sdist.name.removesuffix(".tar.gz")
