@@ -18,6 +18,10 @@ from markdown.extensions.toc import slugify
 
 import deepnmf
 from deepnmf.cli.main import app
+from deepnmf.links import LINKS
+from deepnmf.penalties import PENALTIES
+from deepnmf.solvers import SOLVERS
+from deepnmf.starts import STARTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -143,6 +147,9 @@ def public_names() -> list[str]:
         for name, function in inspect.getmembers(plots, inspect.isfunction)
         if function.__module__ == plots.__name__ and not name.startswith("_")
     ]
+    tables = {"links": LINKS, "penalties": PENALTIES, "starts": STARTS, "solvers": SOLVERS}
+    for module, table in tables.items():
+        public += [f"deepnmf.{module}.{kind.__name__}" for kind in table.values()]
     return public
 
 
