@@ -50,6 +50,8 @@ SINGLE: list[Callable[..., DeepNMF]] = [deepnmf.nenmf, deepnmf.pgnmf]
 SCALINGS = ["paper", "fixed"]
 LIBRARIES = ["numpy", "torch"]
 DTYPES = ["float64", "float32"]
+BRIEF = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+"""For tests of what comes after a fit, however brief it was."""
 
 
 def named(value: object) -> str:

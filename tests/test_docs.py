@@ -17,7 +17,9 @@ from markdown.extensions.toc import slugify
 
 import deepnmf
 from deepnmf.cli.main import app
+from tests.tables import BRIEF
 
+pytestmark = BRIEF
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]

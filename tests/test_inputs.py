@@ -15,7 +15,7 @@ from deepnmf.penalties import SquaredL1
 from deepnmf.starts import Given
 from tests.tables import SCALINGS, pairs
 
-QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
+QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "tol": 0, "random_state": 0}
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from deepnmf.experiments.rate import METHODS, gaps, orders, plot
 from deepnmf.experiments.rows import COLUMNS, MEASURES, read
 from deepnmf.experiments.runner import run, splits
 from deepnmf.explain.measures import stability
-from tests.tables import long
+from tests.tables import BRIEF, long
 
+pytestmark = BRIEF
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TABLE = {
     "title": "Digits", "data": "digits", "folds": 3, "first_folds": 2, "runs": 2, "kmeans": 3,

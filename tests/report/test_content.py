@@ -20,7 +20,9 @@ from deepnmf.report import write_report
 from deepnmf.report.content import content
 from deepnmf.report.plots import class_hierarchy
 from tests.report.pages import blank, columns, numbers, record_of
+from tests.tables import BRIEF
 
+pytestmark = BRIEF
 FEW = {"max_iter": 5, "pretrain_iter": 5, "random_state": 0}
 
 

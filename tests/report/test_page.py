@@ -14,9 +14,14 @@ from deepnmf import sdnmf_l
 from deepnmf.data import Dataset, load_digits, load_reuters
 from deepnmf.report import write_report
 from tests.report.pages import blank, columns, record_of
+from tests.tables import BRIEF
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed here")
+pytestmark = [
+    BRIEF,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed here"),
+    pytest.mark.xdist_group("browser"),  # one process has the browser that tests share
+]
 FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0, "mu": 1e-3, "scaling": "fixed"}
 
 

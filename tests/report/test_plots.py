@@ -11,6 +11,9 @@ from deepnmf.cli.main import main
 from deepnmf.data import load_digits
 from deepnmf.explain.hierarchy import summaries
 from deepnmf.report import plots
+from tests.tables import BRIEF
+
+pytestmark = BRIEF
 
 
 @pytest.fixture(scope="module")
