@@ -23,7 +23,8 @@ T = TypeVar("T")
 def _strong(make: type[Penalty]) -> Penalty:
     """A penalty that counts: the default strengths are too small to be seen in a test."""
     weighted = is_dataclass(make) and "strength" in {field.name for field in fields(make)}
-    return make(strength=0.5) if weighted else make()
+    settings: dict[str, Any] = {"strength": 0.5} if weighted else {}
+    return make(**settings)
 
 
 LINKS: list[Link] = [make() for make in links.LINKS.values()]

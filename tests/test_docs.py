@@ -35,7 +35,7 @@ class Run(NamedTuple):
 
 def data_of(code: str) -> str | None:
     found = re.search(r"\bload_(pie|orl|reuters)\(", code)
-    return found and found.group(1)
+    return found.group(1) if found else None
 
 
 def runs() -> list:

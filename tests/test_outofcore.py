@@ -98,7 +98,7 @@ def test_every_choice_works_on_blocks(settings, link, X):
 def test_wherever_the_samples_are(kind, dtype, X, tmp_path):
     X = X.astype(dtype)
     given = kind(X, tmp_path)
-    small = {} if isinstance(given, list) else {"max_memory": "60kB"}
+    small: dict[str, Any] = {} if isinstance(given, list) else {"max_memory": "60kB"}
     here = deepnmf.sdnmf_l((8, 5), **QUICK).fit(X)
     there = deepnmf.sdnmf_l((8, 5), **small, **QUICK).fit(given)
     end = here.history_[-1]["objective"]

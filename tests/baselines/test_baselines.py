@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -210,7 +210,7 @@ def test_a_callback_stops_a_fit(method, X):
         (SemiNMF(4, start=Given([np.ones((30, 4))], -np.ones((40, 4)))), "codes has entries"),
         (NsNMF(0), "at least 1"),
         (UpPropagationNMF(()), "empty"),
-        (SemiNMF(4, callback=3), "callback"),
+        (SemiNMF(4, callback=cast(Any, 3)), "callback"),
     ],
 )
 def test_what_cannot_work_is_refused(model, message, X):

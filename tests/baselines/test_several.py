@@ -139,7 +139,8 @@ def test_a_network_brings_its_features_together(rng):
     A = np.zeros((30, 30))
     A[0, 20] = A[20, 0] = 1
     near = []
-    for network in ({}, {"networks": {("x", "x"): A}, "network_strength": 1.9}):
+    joined: dict[str, Any] = {"networks": {("x", "x"): A}, "network_strength": 1.9}
+    for network in ({}, joined):
         model = JointNMF(4, sparsity=2.0, ridge=1.0, max_iter=500, random_state=0, **network)
         model.fit({"x": X})
         first, second = model.components_["x"][:, 0], model.components_["x"][:, 20]

@@ -125,6 +125,6 @@ def test_a_link_without_its_slope_is_refused(low_rank):
             return A
 
     with pytest.raises(TypeError, match="slope"):
-        Half()
+        Half()  # type: ignore[abstract]
     with pytest.raises(ValueError, match="or a Link"):
         deepnmf.dnmf(link=np.sqrt).fit(low_rank.T)

@@ -73,7 +73,8 @@ class TestL1:
     @pytest.mark.parametrize("side", ["penalty_W", "penalty_H"])
     @pytest.mark.parametrize("link", ["identity", "root", "tanh"])
     def test_no_sweep_raises_the_objective(self, side, link, X):
-        model = deepnmf.DeepNMF((8, 4), **{side: L1(0.05)}, link=link, **QUICK).fit(X)
+        settings = {side: L1(0.05), "link": link, **QUICK}
+        model = deepnmf.DeepNMF((8, 4), **settings).fit(X)
         for stage in ("pretrain", "finetune"):
             for layer in (None, 1, 2):
                 values = [
@@ -86,7 +87,7 @@ class TestL1:
         assert 2 * fit == pytest.approx(model.reconstruction_err_**2, rel=1e-6)
 
     def test_solvers_meet(self, X):
-        both = {"penalty_W": Ridge(0.1), "penalty_H": L1(0.2)}
+        both: dict[str, Any] = {"penalty_W": Ridge(0.1), "penalty_H": L1(0.2)}
         ends = [
             deepnmf.DeepNMF(4, **both, solver=solver, max_iter=2000, tol=1e-12, random_state=0)
             .fit(X)
@@ -156,7 +157,7 @@ class Short(SquaredL1):
 )
 @pytest.mark.parametrize("side", ["penalty_W", "penalty_H"])
 def test_a_broken_penalty_is_refused_before_the_first_sweep(penalty, message, side, X):
-    heard = []
+    heard: list[Any] = []
     model = deepnmf.DeepNMF((8, 4), **{side: penalty}, callback=heard.append, random_state=0)
     with pytest.raises(ValueError, match=f"{side} of layer 1: .*{message}"):
         model.fit(X)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,13 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed here"),
     pytest.mark.xdist_group("browser"),  # one process has the browser that tests share
 ]
-FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0, "mu": 1e-3, "scaling": "fixed"}
+FEW: dict[str, Any] = {
+    "max_iter": 8,
+    "pretrain_iter": 8,
+    "random_state": 0,
+    "mu": 1e-3,
+    "scaling": "fixed",
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +52,8 @@ def digits_model():
 @pytest.fixture(scope="module")
 def digits_page(digits_model, tmp_path_factory):
     path = tmp_path_factory.mktemp("digits") / "report.html"
-    return write_report(*digits_model, path, {"model": "sdnmf/l"})
+    model, data = digits_model
+    return write_report(model, data, path, {"model": "sdnmf/l"})
 
 
 class Reader:
