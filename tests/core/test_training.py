@@ -39,7 +39,7 @@ def test_the_objective_never_rises(full, model, sizes, scaling, library, dtype, 
     assert trained.history[-1]["objective"] == pytest.approx(found, abs=slack)
 
 
-@pairs("solver,library,dtype", SOLVERS, LIBRARIES, DTYPES, full=True)
+@each("solver,library,dtype", SOLVERS, LIBRARIES, DTYPES, full=True)
 def test_the_objective_never_rises_with_any_solver(full, solver, library, dtype, low_rank, place):
     sweeps, before = (40, 100) if full else (15, 5)
     settings = plan(deepnmf.sdnmf_rl1, (10, 6), max_iter=sweeps, pretrain_iter=before, tol=0)
