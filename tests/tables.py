@@ -23,7 +23,8 @@ T = TypeVar("T")
 def _strong(make: type[Penalty]) -> Penalty:
     """A penalty that counts: the default strengths are too small to be seen in a test."""
     weighted = is_dataclass(make) and "strength" in {field.name for field in fields(make)}
-    return make(strength=0.5) if weighted else make()
+    settings: dict[str, Any] = {"strength": 0.5} if weighted else {}
+    return make(**settings)
 
 
 LINKS: list[Link] = [make() for make in links.LINKS.values()]
@@ -50,6 +51,8 @@ SINGLE: list[Callable[..., DeepNMF]] = [deepnmf.nenmf, deepnmf.pgnmf]
 SCALINGS = ["paper", "fixed"]
 LIBRARIES = ["numpy", "torch"]
 DTYPES = ["float64", "float32"]
+BRIEF = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+"""For tests of what comes after a fit, however brief it was."""
 
 
 def named(value: object) -> str:

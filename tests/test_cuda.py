@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +58,13 @@ def test_the_card_equals_the_cpu(model, link, low_rank, dtype):
 def test_matrices_too_large_to_count_do_without_the_kernels(low_rank, monkeypatch):
     X = low_rank.T.astype("float32")
     for link in ("identity", "root"):
-        settings = {"link": link, "max_iter": 10, "pretrain_iter": 10, "tol": 0, "random_state": 0}
+        settings: dict[str, Any] = {
+            "link": link,
+            "max_iter": 10,
+            "pretrain_iter": 10,
+            "tol": 0,
+            "random_state": 0,
+        }
         model = deepnmf.sdnmf_l((8, 5), device="cuda", **settings)
         by_kernels = model.fit(X).reconstruction_err_
         with monkeypatch.context() as patch:
@@ -152,7 +159,7 @@ def test_fused_steps_on_ragged_sizes(rng):
 
 def test_a_card_that_is_not_the_current_one_gets_plain_operations(low_rank, monkeypatch):
     X = torch.from_numpy(low_rank.T.astype("float32")).cuda()
-    settings = {"max_iter": 10, "pretrain_iter": 10, "tol": 0, "random_state": 0}
+    settings: dict[str, Any] = {"max_iter": 10, "pretrain_iter": 10, "tol": 0, "random_state": 0}
     here = deepnmf.sdnmf_l((8, 5), **settings).fit(X)
     assert fused_kernels(X) is not None
     monkeypatch.setattr(torch.cuda, "current_device", lambda: X.device.index + 1)

@@ -22,7 +22,9 @@ from deepnmf.links import LINKS
 from deepnmf.penalties import PENALTIES
 from deepnmf.solvers import SOLVERS
 from deepnmf.starts import STARTS
+from tests.tables import BRIEF
 
+pytestmark = BRIEF
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
@@ -38,7 +40,7 @@ class Run(NamedTuple):
 
 def data_of(code: str) -> str | None:
     loader = re.search(r"\bload_(pie|orl|reuters)\(", code)
-    return loader and loader.group(1)
+    return loader.group(1) if loader else None
 
 
 def runs() -> list:

@@ -23,7 +23,7 @@ from deepnmf.starts import Given
 from tests.tables import DEEP, DTYPES, SINGLE, each, long, named, pairs
 
 PRESETS = [preset.__name__ for preset in (*DEEP, *SINGLE)]
-QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
+QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "tol": 0, "random_state": 0}
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def X(low_rank):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"layer_sizes": (3, 2), "max_iter": 5, "pretrain_iter": 3},
-        pytest.param({"max_iter": 10, "pretrain_iter": 10}, marks=pytest.mark.long),
+        {"layer_sizes": (3, 2), "max_iter": 5, "pretrain_iter": 3, "tol": 0},
+        pytest.param({"max_iter": 10, "pretrain_iter": 10, "tol": 0}, marks=pytest.mark.long),
         pytest.param({}, marks=pytest.mark.long),
     ],
     ids=["small", "few sweeps", "as they come"],
@@ -152,7 +152,7 @@ def test_pipelines_grids_and_clones(X):
     pipeline = make_pipeline(MinMaxScaler(), DeepNMF((8, 4), **QUICK), KMeans(2, n_init=1))
     assert pipeline.fit_predict(X, y).shape == (40,)
     grid = GridSearchCV(
-        deepnmf.sdnmf_rl1((8, 4), max_iter=3, pretrain_iter=2, random_state=0),
+        deepnmf.sdnmf_rl1((8, 4), max_iter=3, pretrain_iter=2, tol=0, random_state=0),
         {
             "layer_sizes": [(8, 4), (10, 8, 4), 4],
             "penalty_W": [None, SquaredL1(1e-2), Ridge(1e-2)],
@@ -187,7 +187,7 @@ def test_callbacks_hear_every_record_and_can_stop(X):
         seen.append(record)
         return record["stage"] == "finetune" and record["sweep"] == 3
 
-    model = deepnmf.sdnmf_l((8, 5), **QUICK, tol=0, callback=callback).fit(X)
+    model = deepnmf.sdnmf_l((8, 5), **QUICK, callback=callback).fit(X)
     assert seen == model.history_
     assert model.n_iter_ == 3
     assert len(seen) == 10 + 10 + 3
@@ -221,7 +221,7 @@ def test_scikit_learns_callbacks(X):
 
     recorder = Recorder()
     assert isinstance(recorder, sklearn_callback.FitCallback)
-    model = deepnmf.sdnmf_l((8, 5), **QUICK, tol=0).set_callbacks(recorder)
+    model = deepnmf.sdnmf_l((8, 5), **QUICK).set_callbacks(recorder)
     model.fit(X)
     assert recorder.torn_down
     assert recorder.ended == ["pretrain"] * 20 + ["finetune"] * 4 + ["fit"]
@@ -243,16 +243,16 @@ def test_warnings_carry_advice_and_point_at_the_caller(X):
 def test_nothing_is_printed_unless_asked(X, capsys):
     deepnmf.sdnmf_l((8, 5), **QUICK).fit(X)
     assert capsys.readouterr() == ("", "")
-    deepnmf.sdnmf_l((8, 5), **QUICK, verbose=True, tol=0).fit(X)
+    deepnmf.sdnmf_l((8, 5), **QUICK, verbose=True).fit(X)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 35
     assert lines[0].startswith("pretrain 1    1  objective")
 
 
 def test_a_given_start_is_a_warm_start(X):
-    first = deepnmf.sdnmf_l((8, 5), **QUICK, tol=0)
+    first = deepnmf.sdnmf_l((8, 5), **QUICK)
     Z = first.fit_transform(X)
-    on = deepnmf.sdnmf_l((8, 5), **QUICK, tol=0, start=Given(first.weights_, Z)).fit(X)
+    on = deepnmf.sdnmf_l((8, 5), **QUICK, start=Given(first.weights_, Z)).fit(X)
     assert {record["stage"] for record in on.history_} == {"finetune"}
     assert on.history_[0]["objective"] <= first.history_[-1]["objective"] * (1 + 1e-9)
     without_codes = deepnmf.sdnmf_l((8, 5), **QUICK, start=Given(first.weights_)).fit(X)

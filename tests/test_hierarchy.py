@@ -14,7 +14,9 @@ from deepnmf.explain.decoding import Decoding, codes_of, decoder, parts
 from deepnmf.explain.hierarchy import distinctions, explain, summaries
 from deepnmf.links import LINKS
 from deepnmf.models.baselines import DeepSemiNMF, MultilayerNMF, NsNMF
+from tests.tables import BRIEF
 
+pytestmark = BRIEF
 FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from deepnmf.penalties import SquaredL1
 from deepnmf.starts import Given
 from tests.tables import SCALINGS, pairs
 
-QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "random_state": 0}
+QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "tol": 0, "random_state": 0}
 
 
 @pytest.fixture
@@ -77,10 +77,10 @@ def test_presets_keep_what_makes_them(X):
     assert deepnmf.nenmf(solver="auto").solver == deepnmf.nenmf().solver
     assert deepnmf.pgnmf(solver="nesterov").solver == "nesterov"
     with pytest.raises(ValueError, match="one layer"):
-        deepnmf.nenmf(np.array([8, 5]))
+        deepnmf.nenmf(cast(Any, np.array([8, 5])))
     with pytest.raises(ValueError, match="3 entries for 2 layers"):
         deepnmf.sdnmf_rl1((8, 5), lam=(1, 2, 3)).fit(X)
-    assert deepnmf.sdnmf_l(mu=np.array(0.5)).penalty_W == SquaredL1(0.5)
+    assert deepnmf.sdnmf_l(mu=cast(Any, np.array(0.5))).penalty_W == SquaredL1(0.5)
 
 
 def test_repeated_entries_of_a_sparse_matrix_are_added(X):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from deepnmf.models.settings import memory
 from deepnmf.samples.disk import to_rows
 from deepnmf.starts import Given
 from tests.laws import ends_as_in_one_piece
-from tests.tables import DEEP, DTYPES, LINKS, SCALINGS, each
+from tests.tables import DEEP, DTYPES, LINKS, NONLINEAR, SCALINGS, each, some
 
 QUICK: dict[str, Any] = {"max_iter": 10, "pretrain_iter": 8, "tol": 0.0, "random_state": 0}
 
@@ -64,7 +65,17 @@ def in_memory(X, folder):
 KINDS = [in_list, in_sparse_list, in_memmap, in_hdf5, in_zarr, in_memory]
 
 
-@each("link,preset,scaling", LINKS, DEEP, SCALINGS)
+@some(
+    "link,preset,scaling",
+    [
+        *zip([LINKS[0]] * len(DEEP), DEEP, itertools.cycle(SCALINGS)),
+        (NONLINEAR[0], deepnmf.sdnmf_l, "fixed"),
+        (NONLINEAR[1], deepnmf.sdnmf_rl1, "paper"),
+    ],
+    LINKS,
+    DEEP,
+    SCALINGS,
+)
 def test_many_blocks_are_one_block(link, preset, scaling, X):
     settings = {"link": link, "scaling": scaling, **QUICK}
     blocks = preset((8, 5), **settings).fit(in_list(X, None))
@@ -98,7 +109,7 @@ def test_every_choice_works_on_blocks(settings, link, X):
 def test_wherever_the_samples_are(kind, dtype, X, tmp_path):
     X = X.astype(dtype)
     given = kind(X, tmp_path)
-    small = {} if isinstance(given, list) else {"max_memory": "60kB"}
+    small: dict[str, Any] = {} if isinstance(given, list) else {"max_memory": "60kB"}
     here = deepnmf.sdnmf_l((8, 5), **QUICK).fit(X)
     there = deepnmf.sdnmf_l((8, 5), **small, **QUICK).fit(given)
     end = here.history_[-1]["objective"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from deepnmf.core.training import train
 from deepnmf.models.many import _blocks
 from deepnmf.models.settings import plan_of
 
-QUICK = {"max_iter": 6, "pretrain_iter": 5}
+QUICK: dict[str, Any] = {"max_iter": 6, "pretrain_iter": 5, "tol": 0}
 
 
 @pytest.fixture

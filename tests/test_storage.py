@@ -17,7 +17,7 @@ from deepnmf.starts import Given
 from tests import laws
 from tests.tables import DEEP, SINGLE, named
 
-QUICK: dict[str, Any] = {"max_iter": 5, "pretrain_iter": 5, "random_state": 0}
+QUICK: dict[str, Any] = {"max_iter": 5, "pretrain_iter": 5, "tol": 0, "random_state": 0}
 
 
 @pytest.mark.parametrize("model", [*DEEP, *SINGLE], ids=named)

@@ -100,7 +100,8 @@ def test_fit_begins_anew_and_a_fitted_model_learns_on(digits):
 
 def test_what_cannot_be_learned_by_batches_is_refused(digits):
     model = deepnmf.sdnmf_l((12, 6), **QUICK)
-    for forget in (-0.1, 1.1, "much", float("nan")):
+    wrong: list[Any] = [-0.1, 1.1, "much", float("nan")]
+    for forget in wrong:
         with pytest.raises(ValueError, match="forget"):
             model.partial_fit(digits, forget=forget)
     with pytest.raises(ValueError, match='scaling="fixed"'):

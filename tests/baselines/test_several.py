@@ -139,7 +139,8 @@ def test_a_network_brings_its_features_together(rng):
     A = np.zeros((30, 30))
     A[0, 20] = A[20, 0] = 1
     near = []
-    for network in ({}, {"networks": {("x", "x"): A}, "network_strength": 1.9}):
+    joined: dict[str, Any] = {"networks": {("x", "x"): A}, "network_strength": 1.9}
+    for network in ({}, joined):
         model = JointNMF(4, sparsity=2.0, ridge=1.0, max_iter=500, random_state=0, **network)
         model.fit({"x": X})
         first, second = model.components_["x"][:, 0], model.components_["x"][:, 20]
@@ -165,17 +166,17 @@ def test_sparse_sets(method, sets):
         (JointNMF(3), {"a": -np.ones((4, 4))}, "data set 'a'"),
         (JointNMF(3, networks={(0, 0): np.eye(4)}), [np.ones((4, 4))], "network_strength is 0"),
         (
-            JointNMF(3, sparsity=0.5, networks={(0, 0): np.eye(4)}, network_strength=1),
+            JointNMF(3, sparsity=0.5, ridge=0.5, networks={(0, 0): np.eye(4)}, network_strength=1),
             [np.ones((4, 4))],
             "spectral radius is 1",
         ),
         (
-            JointNMF(3, sparsity=1, networks={(0, 7): np.eye(4)}, network_strength=1),
+            JointNMF(3, sparsity=1, ridge=1, networks={(0, 7): np.eye(4)}, network_strength=1),
             [np.ones((4, 4))],
             "names no data sets",
         ),
         (
-            JointNMF(3, sparsity=1, networks={(0, 0): np.eye(3)}, network_strength=1),
+            JointNMF(3, sparsity=1, ridge=1, networks={(0, 0): np.eye(3)}, network_strength=1),
             [np.ones((4, 4))],
             "shape",
         ),
@@ -191,11 +192,13 @@ def test_what_cannot_work_is_refused(model, given, message):
 def test_new_data_must_have_the_features_that_were_fitted(sets):
     few = [scipy.sparse.csr_array(one[:, :-1]) for one in sets]
     for model in (JointNMF(3, random_state=0), IntegrativeNMF(3, random_state=0)):
-        model.set_params(max_iter=5).fit(sets)
+        model.set_params(max_iter=5, tol=0).fit(sets)
         with pytest.raises(ValueError, match="features"):
             model.transform(few)
     whole = np.hstack(sets)
-    model = JointNMF(3, shared="features", max_iter=5, random_state=0).fit([whole[:20], whole[20:]])
+    model = JointNMF(3, shared="features", max_iter=5, tol=0, random_state=0).fit(
+        [whole[:20], whole[20:]]
+    )
     with pytest.raises(ValueError, match="30 were fitted"):
         model.transform(scipy.sparse.csr_array(np.ones((2, 31))))
     with pytest.raises(ValueError, match="cannot be saved"):

@@ -247,10 +247,12 @@ def test_units_come_back_beside_one_that_is_of_no_use(rng):
 
 def test_a_fit_brings_units_back(low_rank):
     """From weights with dead rows, whose gradient is zero: only revival can use them again."""
-    first = deepnmf.dnmf((8, 5), link="root", random_state=0, max_iter=5).fit(low_rank.T)
+    first = deepnmf.dnmf((8, 5), link="root", random_state=0, max_iter=5, tol=0).fit(low_rank.T)
     W1, W2 = (W.copy() for W in first.weights_)
     W2[[0, 3]] = 0
-    again = deepnmf.dnmf((8, 5), link="root", start=Given([W1, W2]), max_iter=5).fit(low_rank.T)
+    again = deepnmf.dnmf((8, 5), link="root", start=Given([W1, W2]), max_iter=5, tol=0).fit(
+        low_rank.T
+    )
     assert again.history_[-1]["dead"] == 0
 
 

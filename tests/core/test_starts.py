@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -89,7 +91,10 @@ def test_fills_are_what_they_say(rng):
     zero = Nnsvd("zero").factors(X, 5, generators(0))[0]
     empty = zero == 0
     assert empty.any()
-    for fill, low, high in [("mean", X.mean(), X.mean()), (0.1, 0.1, 0.1), ("random", 0, X.mean())]:
+    fills: list[tuple[Any, float, float]] = [
+        ("mean", X.mean(), X.mean()), (0.1, 0.1, 0.1), ("random", 0, X.mean())
+    ]  # fmt: skip
+    for fill, low, high in fills:
         W = Nnsvd(fill).factors(X, 5, generators(0))[0]
         np.testing.assert_array_equal(W[~empty], zero[~empty])
         assert W[empty].min() >= low - 1e-12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def test_the_objective_never_rises(full, model, sizes, scaling, library, dtype, 
     assert trained.history[-1]["objective"] == pytest.approx(found, abs=slack)
 
 
-@pairs("solver,library,dtype", SOLVERS, LIBRARIES, DTYPES, full=True)
+@each("solver,library,dtype", SOLVERS, LIBRARIES, DTYPES, full=True)
 def test_the_objective_never_rises_with_any_solver(full, solver, library, dtype, low_rank, place):
     sweeps, before = (40, 100) if full else (15, 5)
     settings = plan(deepnmf.sdnmf_rl1, (10, 6), max_iter=sweeps, pretrain_iter=before, tol=0)
@@ -134,11 +135,11 @@ def best_single_layer(digits) -> float:
     X = digits.T
     errors = []
     for seed in range(6):
-        start = {"start": "random"} if seed else {}
+        start: dict[str, Any] = {"start": "random"} if seed else {}
         fit = train(X, plan(deepnmf.dnmf, (10,), max_iter=500, tol=0, **start), generators(seed))
         errors.append(np.linalg.norm(X - fit.weights[0] @ fit.H) / np.linalg.norm(X))
     assert min(errors) == pytest.approx(0.3247, abs=5e-4)
-    return min(errors)
+    return float(min(errors))
 
 
 def test_sparsity_fades_under_the_papers_scaling_and_stays_under_the_fixed_one(low_rank):
@@ -163,7 +164,9 @@ def test_sparsity_fades_under_the_papers_scaling_and_stays_under_the_fixed_one(l
 @pytest.mark.parametrize("sizes", DEPTHS, ids=len)
 def test_the_fixed_scale_is_where_it_should_be(sizes, low_rank, place, dtype):
     tolerance = 1e-10 if dtype == "float64" else 1e-4
-    settings = {"scaling": "fixed", "max_iter": 10, "pretrain_iter": 5, "tol": 0}
+    settings: dict[str, Any] = {
+        "scaling": "fixed", "max_iter": 10, "pretrain_iter": 5, "tol": 0
+    }  # fmt: skip
     fitted = train(place(low_rank), plan(deepnmf.sdnmf_l, sizes, **settings), generators(0))
     rms = np.sqrt(np.mean(np.asarray(fitted.H, dtype=np.float64) ** 2, axis=1))
     np.testing.assert_allclose(rms[rms > 0], 1, rtol=max(tolerance, 1e-6))

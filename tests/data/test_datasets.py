@@ -74,8 +74,12 @@ def test_a_fetched_file_is_checked_and_kept(tmp_path, monkeypatch):
     served, cache = tmp_path / "served", tmp_path / "cache"
     served.mkdir()
     (served / "file.bin").write_bytes(content)
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
-    handler.log_message = lambda *_: None
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(served))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.delenv(datasets.FOLDER, raising=False)

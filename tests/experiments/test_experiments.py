@@ -19,8 +19,9 @@ from deepnmf.experiments.rate import METHODS, gaps, orders, plot
 from deepnmf.experiments.rows import COLUMNS, MEASURES, read
 from deepnmf.experiments.runner import run, splits
 from deepnmf.explain.measures import stability
-from tests.tables import long
+from tests.tables import BRIEF, long
 
+pytestmark = BRIEF
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TABLE = {
     "title": "Digits", "data": "digits", "folds": 3, "first_folds": 2, "runs": 2, "kmeans": 3,
@@ -49,7 +50,8 @@ def available(name):
         pytest.skip(str(missing))
 
 
-@pytest.mark.parametrize("name", long(STUDIES, "fig1", "fig2", "fig5", "fig6"))
+# In the fast run: two first folds, lines, and boxes.
+@pytest.mark.parametrize("name", long(STUDIES, *set(STUDIES) - {"table2", "sensitivity", "fig7"}))
 def test_the_small_version_runs(name, tmp_path):
     experiment = load(name)
     dataset = available(experiment.data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from deepnmf.models.registry import BASELINES, MODELS
 from deepnmf.penalties import L1, Penalty, Ridge, SquaredL1
 from deepnmf.solvers import Coordinate, Nesterov, ProjectedGradient
 
-QUICK = {"max_iter": 30, "pretrain_iter": 20, "tol": 0, "random_state": 0}
+QUICK: dict[str, Any] = {"max_iter": 30, "pretrain_iter": 20, "tol": 0, "random_state": 0}
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ SINGLE = [kind for kind in BASELINES if issubclass(kind, MatrixFactorization)]
 
 @pytest.mark.parametrize("kind", SINGLE, ids=lambda kind: kind.__name__)
 def test_the_decoder_decodes_as_the_model_does(kind, X):
-    model = kind(max_iter=3, random_state=0)
+    model = kind(max_iter=3, tol=0, random_state=0)
     sizes = "layer_sizes" if "layer_sizes" in model.get_params() else "n_components"
     model.set_params(**{sizes: (6, 4) if sizes == "layer_sizes" else 4}).fit(X)
     weights, link = decoder(model)
@@ -52,7 +53,9 @@ def test_the_decoder_decodes_as_the_model_does(kind, X):
 
 
 def test_up_propagation_through_the_root_is_explained_as_it_decodes(X):
-    model = baselines.UpPropagationNMF((6, 4), link="root", max_iter=5, random_state=0).fit(X)
+    model = baselines.UpPropagationNMF((6, 4), link="root", max_iter=5, tol=0, random_state=0).fit(
+        X
+    )
     tree = explain(model, X, sample=2)
     Z = model.transform(X[2:3])
     np.testing.assert_allclose(tree.decoded, model.inverse_transform(Z)[0], rtol=1e-6)
@@ -66,10 +69,12 @@ class TestL1:
         assert float(L1(0.3).value(F)) == pytest.approx(0.3 * F.sum())
         np.testing.assert_allclose(L1(0.3).gradient(F) + 0 * F, 0.3)
 
+    @pytest.mark.filterwarnings("ignore:.* units are dead")
     @pytest.mark.parametrize("side", ["penalty_W", "penalty_H"])
     @pytest.mark.parametrize("link", ["identity", "root", "tanh"])
     def test_no_sweep_raises_the_objective(self, side, link, X):
-        model = deepnmf.DeepNMF((8, 4), **{side: L1(0.05)}, link=link, **QUICK).fit(X)
+        settings = {side: L1(0.05), "link": link, **QUICK}
+        model = deepnmf.DeepNMF((8, 4), **settings).fit(X)
         for stage in ("pretrain", "finetune"):
             for layer in (None, 1, 2):
                 values = [
@@ -82,7 +87,7 @@ class TestL1:
         assert 2 * fit == pytest.approx(model.reconstruction_err_**2, rel=1e-6)
 
     def test_solvers_meet(self, X):
-        both = {"penalty_W": Ridge(0.1), "penalty_H": L1(0.2)}
+        both: dict[str, Any] = {"penalty_W": Ridge(0.1), "penalty_H": L1(0.2)}
         ends = [
             deepnmf.DeepNMF(4, **both, solver=solver, max_iter=2000, tol=1e-12, random_state=0)
             .fit(X)
@@ -152,7 +157,7 @@ class Short(SquaredL1):
 )
 @pytest.mark.parametrize("side", ["penalty_W", "penalty_H"])
 def test_a_broken_penalty_is_refused_before_the_first_sweep(penalty, message, side, X):
-    heard = []
+    heard: list[Any] = []
     model = deepnmf.DeepNMF((8, 4), **{side: penalty}, callback=heard.append, random_state=0)
     with pytest.raises(ValueError, match=f"{side} of layer 1: .*{message}"):
         model.fit(X)

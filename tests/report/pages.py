@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ def record_of(text: str) -> dict[str, Any]:
     return json.loads(match.group(1))
 
 
-def numbers(packed: dict[str, str]) -> np.ndarray:
+def numbers(packed: Mapping[str, Any]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["data"]), f"<{packed['type']}")
 
 
-def columns(edges: dict[str, Any]) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def columns(edges: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
     """Index, weight and share of every column."""
     start = numbers(edges["start"])
     packed = [numbers(edges[name]) for name in ("index", "weight", "share")]

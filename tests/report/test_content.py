@@ -20,7 +20,9 @@ from deepnmf.report import write_report
 from deepnmf.report.content import content
 from deepnmf.report.plots import class_hierarchy
 from tests.report.pages import blank, columns, numbers, record_of
+from tests.tables import BRIEF
 
+pytestmark = BRIEF
 FEW = {"max_iter": 5, "pretrain_iter": 5, "random_state": 0}
 
 
@@ -186,7 +188,8 @@ def test_more_classes_than_a_page_can_show(monkeypatch):
     monkeypatch.setattr(module, "CLASSES", 10)
     model, X = blank((6, 4), 12, 30, np.random.default_rng(0))
     record = content(model, Dataset(X, np.arange(30) % 11), {})
-    assert record["classes"] is record["scores"] is None
+    assert record["classes"] is None
+    assert record["scores"] is None
     assert "11 classes are more than the 10" in record["warnings"][-1]
 
 

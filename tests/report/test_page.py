@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,21 @@ from deepnmf import sdnmf_l
 from deepnmf.data import Dataset, load_digits, load_reuters
 from deepnmf.report import write_report
 from tests.report.pages import blank, columns, record_of
+from tests.tables import BRIEF
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed here")
-FEW = {"max_iter": 8, "pretrain_iter": 8, "random_state": 0, "mu": 1e-3, "scaling": "fixed"}
+pytestmark = [
+    BRIEF,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed here"),
+    pytest.mark.xdist_group("browser"),  # one process has the browser that tests share
+]
+FEW: dict[str, Any] = {
+    "max_iter": 8,
+    "pretrain_iter": 8,
+    "random_state": 0,
+    "mu": 1e-3,
+    "scaling": "fixed",
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +52,8 @@ def digits_model():
 @pytest.fixture(scope="module")
 def digits_page(digits_model, tmp_path_factory):
     path = tmp_path_factory.mktemp("digits") / "report.html"
-    return write_report(*digits_model, path, {"model": "sdnmf/l"})
+    model, data = digits_model
+    return write_report(model, data, path, {"model": "sdnmf/l"})
 
 
 class Reader:

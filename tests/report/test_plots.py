@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,9 @@ from deepnmf.cli.main import main
 from deepnmf.data import load_digits
 from deepnmf.explain.hierarchy import summaries
 from deepnmf.report import plots
+from tests.tables import BRIEF
+
+pytestmark = BRIEF
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +68,8 @@ def test_codes_of_other_classes_are_elsewhere_on_the_map(tmp_path):
 def test_sparsity_per_layer(model, data, tmp_path):
     layers = summaries(model, data.X / 16)
     figure = plots.sparsity(layers)
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    bars: Any = figure.axes[0].patches
+    heights = [bar.get_height() for bar in bars]
     assert heights == [layer.zeros for layer in layers] + [layer.sparseness for layer in layers]
     figure.savefig(tmp_path / "sparsity.png")
 
