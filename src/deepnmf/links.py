@@ -217,22 +217,26 @@ def contradiction(link: Link) -> str | None:
     The laws, on the part of the domain that codes can reach: φ increases and φ(g(x)) = x, φ′ is
     the slope of φ, g ≥ 0 and φ ≥ 0, and φ(c a) = cᵖ φ(a) where the link states a degree p.
     """
+
+    def phi(a: np.ndarray) -> np.ndarray:
+        return np.asarray(link.decode(a))
+
     name = type(link).__name__
     low, high = link.domain
     x = np.linspace(low, min(high, low + 3.0), 61)[None, 1:-1]
-    a, step = link.project(x), 1e-6
+    a, step = np.asarray(link.project(x)), 1e-6
     if not (np.all(np.isfinite(a)) and np.all(a >= 0)):
         return f"{name}: g must be finite and ≥ 0 on its domain {link.domain}."
-    if not np.allclose(link.decode(a), x, rtol=1e-6, atol=1e-9):
+    if not np.allclose(phi(a), x, rtol=1e-6, atol=1e-9):
         return f"{name}: decode must undo project, φ(g(x)) = x, on its domain {link.domain}."
     inside = a[a > 2 * step][None, :]
-    slope = (link.decode(inside + step) - link.decode(inside - step)) / (2 * step)
-    if not np.allclose(link.slope(inside), slope, rtol=1e-4, atol=1e-6):
+    slope = (phi(inside + step) - phi(inside - step)) / (2 * step)
+    if not np.allclose(np.asarray(link.slope(inside)), slope, rtol=1e-4, atol=1e-6):
         return f"{name}: slope must be the derivative of decode, φ′."
     if np.any(link.slope(inside) < 0):
         return f"{name}: decode must increase, but its slope is negative somewhere."
     if link.degree is not None:
-        scaled = 1.5**link.degree * link.decode(inside)
-        if not np.allclose(link.decode(1.5 * inside), scaled, rtol=1e-6):
+        scaled = 1.5**link.degree * phi(inside)
+        if not np.allclose(phi(1.5 * inside), scaled, rtol=1e-6):
             return f"{name}: degree is {link.degree}, but φ(c a) is not c^{link.degree} φ(a)."
     return None

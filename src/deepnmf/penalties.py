@@ -20,7 +20,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepnmf.arrays import Array, column_dots, eye, inner, namespace, over_samples, to_device
+from deepnmf.arrays import (
+    Array,
+    Dense,
+    column_dots,
+    eye,
+    inner,
+    namespace,
+    over_samples,
+    to_device,
+)
 
 Form = Callable[[Array], Array]
 """F ↦ K F."""
@@ -63,7 +72,7 @@ class Penalty(ABC):
         del index
         return self
 
-    def value(self, F: Array) -> Array:
+    def value(self, F: Array) -> Dense:
         """R(F) per run, in double precision."""
         form = inner(F, self.quadratic.gradient(F)) / 2
         if self.linear == 0:
@@ -71,7 +80,7 @@ class Penalty(ABC):
         xp = namespace(F)
         return form + self.linear * xp.sum(F, axis=(-2, -1), dtype=xp.float64)
 
-    def of_codes(self, H: Array, S: Array) -> Array:
+    def of_codes(self, H: Array, S: Array) -> Dense:
         """R(H) per run, from S = H Hᵀ where that is enough: ½ tr(K S)."""
         if self.linear > 0:
             return over_samples(self.value, H)
@@ -127,7 +136,7 @@ class SquaredL1(_Weighted):
     def gradient(self, F: Array) -> Array:
         return self.strength * F.sum(axis=-2, keepdims=True)
 
-    def value(self, F: Array) -> Array:
+    def value(self, F: Array) -> Dense:
         xp = namespace(F)
         sums = F.sum(axis=-2)
         return self.strength * xp.sum(sums * sums, axis=-1, dtype=xp.float64) / 2

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from deepnmf.arrays.blocks import Blocked, Leaf, lazy
 from deepnmf.arrays.cpu.onepass import BLOCK
 from deepnmf.arrays.cpu.threads import share
-from deepnmf.arrays.operations import Array, epsilon, stack_shape, to_device
+from deepnmf.arrays.kinds import Array, namespace
+from deepnmf.arrays.operations import epsilon, stack_shape, to_device
 
 Generators = Sequence[np.random.Generator]
 Kind = Literal["normal", "uniform"]
@@ -72,11 +74,11 @@ def draw_for_samples(
     return _by_run(to_device(numbers, like).mT, list(keys), generators, like)
 
 
-def _dtype(like: Array) -> Any:
+def _dtype(like: Array) -> DTypeLike:
     return np.float32 if epsilon(like) > 1e-10 else float
 
 
-def _by_run(drawn: Array, distinct: list[Any], generators: Generators, like: Array) -> Array:
+def _by_run(drawn: Array, distinct: Generators, generators: Generators, like: Array) -> Array:
     """Numbers of distinct generators as those of every run of the stack."""
     stack = stack_shape(like)
     if len(generators) != int(np.prod(stack, dtype=int)):
@@ -84,10 +86,10 @@ def _by_run(drawn: Array, distinct: list[Any], generators: Generators, like: Arr
     if len(distinct) < len(generators):
         place = {generator: index for index, generator in enumerate(distinct)}
         drawn = drawn[[place[generator] for generator in generators]]
-    return drawn.reshape(*stack, *drawn.shape[-2:])
+    return namespace(drawn).reshape(drawn, (*stack, *drawn.shape[-2:]))
 
 
-def _pages_of_block(start: Array, like: Array, rows: int, kind: Any, key: int) -> Array:
+def _pages_of_block(start: np.ndarray, like: Array, rows: int, kind: Kind, key: int) -> Array:
     numbers = np.empty((1, like.shape[-1], rows), like.dtype)
     _fill_pages(kind, numbers, int(start.flat[0]), [key])
     return numbers[0].T

@@ -6,17 +6,20 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
+from functools import reduce
 from types import ModuleType
 
 import array_api_compat
 import numpy as np
 import scipy.sparse
 
+from deepnmf.arrays.array import Array, Dense
 from deepnmf.arrays.blocks import Blocked, lazy, total
 from deepnmf.arrays.cpu import onepass
-from deepnmf.arrays.kinds import Array, is_numpy, is_sparse, namespace
-from deepnmf.arrays.tensors import is_tensor, runs_kernels, tensor_like
+from deepnmf.arrays.kinds import is_numpy, is_sparse, namespace
+from deepnmf.arrays.tensors import is_tensor, runs_kernels, tensor_like, to_numpy
 
 COUNTED = 2**31
 """Kernels on a card count entries in 32 bits: matrices with this many or more do without them."""
@@ -41,17 +44,17 @@ def stack_shape(X: Array) -> tuple[int, ...]:
 
 def repeats(X: Array) -> bool:
     """Whether the last stack axis of X shows the same data again and again (its stride is 0)."""
-    if is_sparse(X) or X.ndim < 3:
+    if X.ndim < 3:
         return False
-    strides = X.strides if isinstance(X, np.ndarray) else X.stride()
+    strides = X.stride() if is_tensor(X) else np.asarray(X).strides
     return bool(strides[-3] == 0)
 
 
 def in_order(X: Array) -> Array:
     """X row by row in memory."""
-    if isinstance(X, Blocked):
-        return X
-    return onepass.in_rows(X) if isinstance(X, np.ndarray) else X.contiguous()
+    if is_tensor(X):
+        return X.contiguous()
+    return onepass.in_rows(X) if isinstance(X, np.ndarray) else X
 
 
 def spread(X: Array) -> Array:
@@ -139,7 +142,7 @@ def dense(X: Array) -> Array:
     return X.toarray() if is_sparse(X) else X
 
 
-def graph_like(A: Array, X: Array) -> Array:
+def graph_like(A: scipy.sparse.sparray, X: Array) -> Array:
     """A sparse matrix A as it can be multiplied with arrays of the library of X."""
     return to_device(A.toarray(), X) if is_tensor(X) else A.astype(X.dtype)
 
@@ -159,11 +162,11 @@ def take_columns(A: Array, places: Array) -> Array:
 def put_columns(A: Array, places: Array, columns: Array) -> Array:
     """A with these columns at `places` (…, 1, j)."""
     wide = namespace(A).broadcast_to(places, columns.shape)
-    if isinstance(A, np.ndarray):
-        A = A.copy()
-        np.put_along_axis(A, wide, columns, axis=-1)
-        return A
-    return A.scatter(-1, wide, columns)
+    if is_tensor(A):
+        return A.scatter(-1, wide, columns)
+    changed = np.array(A)
+    np.put_along_axis(changed, wide, to_numpy(columns), axis=-1)
+    return changed
 
 
 def column_dots(U: Array, V: Array) -> Array:
@@ -171,7 +174,7 @@ def column_dots(U: Array, V: Array) -> Array:
     if isinstance(U, Blocked):
         return lazy(column_dots, U, V)
     if isinstance(U, np.ndarray):
-        return np.einsum("...ij,...ij->...j", U, V)[..., None, :]
+        return np.einsum("...ij,...ij->...j", U, np.asarray(V))[..., None, :]
     fused = fused_kernels(U)
     if fused is not None and fused.single(U, V):
         return fused.column_dot(U, V)
@@ -194,7 +197,7 @@ def square_expansion(A: Array, B: Array) -> tuple[Array, Array]:
     return 2 * A * B, B * B
 
 
-def inner(U: Array, V: Array) -> Array:
+def inner(U: Array, V: Array) -> Dense:
     """⟨U, V⟩ = Σ_ij U_ij V_ij per run, (…), summed over columns in double precision."""
     if isinstance(U, Blocked):
         return total(inner, U, V)
@@ -202,24 +205,24 @@ def inner(U: Array, V: Array) -> Array:
     return xp.sum(column_dots(U, V)[..., 0, :], axis=-1, dtype=xp.float64)
 
 
-def trace(A: Array) -> Array:
+def trace(A: Array) -> Dense:
     """Σ_i A_ii per run, in double precision."""
     xp = namespace(A)
     return xp.sum(xp.linalg.diagonal(A), axis=-1, dtype=xp.float64)
 
 
-def precise_inner(U: Array, V: Array) -> Array:
+def precise_inner(U: Array, V: Array) -> Dense:
     """⟨U, V⟩ per run for sums that cancel: every product and sum in double precision, but on a
     card the sums over rows, whose rounding is far below that of the products that U and V are."""
     fused = fused_kernels(U)
     if fused is not None and fused.single(U, V):
         return inner(U, V)
     if isinstance(U, np.ndarray) and U.ndim == 2:
-        return onepass.dot(U, V)
+        return onepass.dot(U, np.asarray(V))
     return inner(to_double(U), to_double(V))
 
 
-def over_samples(function: Callable[..., Array], *arguments: Array) -> Array:
+def over_samples(function: Callable[..., Dense], *arguments: object) -> Dense:
     """function(…), which is a sum over samples: of blocked arrays added up block by block."""
     if any(isinstance(one, Blocked) for one in arguments):
         return total(function, *arguments)
@@ -242,7 +245,7 @@ def at_least(F: Array, floor: float) -> Array:
     """max(F, floor), entry by entry."""
     if isinstance(F, Blocked):
         return lazy(at_least, F, floor)
-    return np.maximum(F, F.dtype.type(floor)) if isinstance(F, np.ndarray) else F.clamp(min=floor)
+    return F.clamp(min=floor) if is_tensor(F) else np.maximum(np.asarray(F), F.dtype.type(floor))
 
 
 def positive(F: Array) -> Array:
@@ -258,16 +261,16 @@ def choose(keep: Array, new: Array, old: Array) -> Array:
     return xp.where(keep, new, old)
 
 
-def ahead(F: Array, before: Array, beta: Array) -> Array:
+def ahead(F: Array, before: Array, beta: Dense) -> Array:
     """P(F + β (F − F_before)), β a number a run, (…, 1, 1)."""
     if isinstance(F, np.ndarray) and F.ndim == 2:
-        found = onepass.ahead(F, before, beta.item())
+        found = onepass.ahead(F, np.asarray(before), beta.item())
         if found is not None:
             return found
     return positive(F + beta * (F - before))
 
 
-def scalars(values: Array, like: Array) -> Array:
+def scalars(values: Array, like: Array) -> Dense:
     """Per-run numbers (…) as (…, 1, 1), in the dtype of `like`."""
     xp = namespace(like)
     return xp.astype(values[..., None, None], like.dtype, copy=False)
@@ -332,7 +335,7 @@ def transposed_product(A: Array, X: Array, *, by_rows: bool = False) -> Array:
     if isinstance(X, Blocked):
         return lazy(transposed_product, A, X)
     if is_sparse(X):
-        return onepass.sparse_product(X, A, turned=True).T
+        return onepass.sparse_product(X, np.asarray(A), turned=True).T
     if fused_kernels(X) is not None and not by_rows:
         return (X.mT @ A).mT
     return A.mT @ X
@@ -343,8 +346,13 @@ def product_transposed(X: Array, H: Array) -> Array:
     if isinstance(X, Blocked):
         return total(product_transposed, X, H)
     if is_sparse(X):
-        return onepass.sparse_product(X, H.T)
+        return onepass.sparse_product(X, np.asarray(H).T)
     return X @ H.mT
+
+
+def added(terms: Iterable[Array]) -> Array:
+    """The sum of several arrays."""
+    return reduce(operator.add, terms)
 
 
 def gram(W: Array) -> Array:
@@ -352,7 +360,7 @@ def gram(W: Array) -> Array:
     return W.mT @ W
 
 
-def squared_norm(X: Array) -> Array:
+def squared_norm(X: Array) -> Dense:
     """‖X‖_F² per run, in double precision; X may be sparse."""
     if isinstance(X, Blocked):
         return total(squared_norm, X)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from deepnmf.arrays.blocks import (
     Applied,
     Blocked,
@@ -111,4 +113,6 @@ def recompute_by(columns: Array, recipe: Recipe) -> None:
 
 def split_like(H: Array, X: Array) -> Array:
     """H (k, n) by the blocks of X, where X has blocks and H has none."""
-    return split(H, X.layout) if isinstance(X, Blocked) and not isinstance(H, Blocked) else H
+    if not isinstance(X, Blocked) or isinstance(H, Blocked):
+        return H
+    return split(np.asarray(H), X.layout)

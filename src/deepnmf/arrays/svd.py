@@ -106,12 +106,13 @@ def _blocked_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     else:
         size = min(k + EXTRA, *X.shape)
         noise = draw_for_samples("normal", size, [np.random.default_rng(0)], X)
-        basis = orthonormal(to_double(product_transposed(X, noise)))
+        basis = np.asarray(orthonormal(to_double(product_transposed(X, noise))))
         for _ in range(ITERATIONS + 1):
-            basis = orthonormal(total(_there_and_back, X, basis.astype(X.dtype)))
+            image = total(_there_and_back, X, basis.astype(X.dtype))
+            basis = np.asarray(orthonormal(image))
         squares, vectors = eigh(basis.T @ total(_there_and_back, X, basis.astype(X.dtype)))
         U = (basis @ vectors[:, ::-1])[:, :k].astype(X.dtype)
-        sigma = np.sqrt(positive(squares[::-1][:k])).astype(X.dtype)
+        sigma = np.sqrt(np.asarray(positive(squares[::-1][:k]))).astype(X.dtype)
     return U, sigma, _right_vectors(U, sigma, X)
 
 

@@ -17,7 +17,7 @@ from deepnmf.cli.options import DataSource, Device, Dtype, Normalize
 from deepnmf.cli.screen import UsageFault, check_writable, progress, say, say_json
 
 if TYPE_CHECKING:
-    from deepnmf.arrays import Array
+    from deepnmf.arrays import Data
     from deepnmf.data import Dataset
 
 ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
@@ -226,7 +226,7 @@ def _estimator(
 
 def _open(
     estimator: Any, data: str, normalize: str, dtype: str, in_blocks: bool
-) -> tuple[Dataset, Array]:
+) -> tuple[Dataset, Data]:
     """The data set, and its samples as the model sees them."""
     if in_blocks:
         dataset = inputs.open_data(data)
@@ -309,7 +309,7 @@ def _sweeps(estimator: Any) -> int:
     return int(estimator.max_iter + (depth * before if depth > 1 else 0))
 
 
-def _norm(X: Array) -> float:
+def _norm(X: Data) -> float:
     """‖X‖, of data in memory, on disk or on a cluster."""
     import numpy as np
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from deepnmf.arrays import (
     Array,
+    Dense,
     by_samples,
     gram,
     inner,
@@ -54,13 +55,13 @@ def layer_input(link: Link, W: Array, H: Array) -> tuple[Array, Array]:
     return W * R, link.project(H / R)
 
 
-def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
+def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Dense:
     """‖X − X̂‖² per run, from products: ‖X‖² − 2⟨W_1ᵀX, H̃_1⟩ + ⟨W_1ᵀW_1, H̃_1H̃_1ᵀ⟩."""
     weights = (product(weights),) if link.linear else tuple(weights)
     return over_samples(_squared_error, spread(X), weights, link, H)
 
 
-def _squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
+def _squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Dense:
     first = first_codes(weights, link, H)
     cross = precise_inner(transposed_product(weights[0], X), first)
     size = inner(to_double(gram(weights[0])), to_double(first @ first.mT))
@@ -68,7 +69,7 @@ def _squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> 
     return namespace(error).maximum(error, 0 * error)
 
 
-def signed_squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
+def signed_squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Dense:
     """‖X − X̂‖² per run, from the differences: weights of any sign would cancel in products."""
     total: Any = 0.0
     width = max(1, BLOCK // X.shape[-2])

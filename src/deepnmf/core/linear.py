@@ -17,6 +17,7 @@ from typing import Any
 
 from deepnmf.arrays import (
     Array,
+    Dense,
     ahead,
     choose,
     gram,
@@ -76,7 +77,8 @@ class Factors:
 
     def without_products(self) -> Factors:
         """These factors without X Hᵀ, which is as large as W_1."""
-        return replace(self, sums=Sums(self.sums.S, None))
+        S = self.sums.S
+        return replace(self, sums=Sums(S, S[..., :0, :]))
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class LinearStage(Stage):
         penalty = self.penalty_H.of_codes(factors.H, S) + self.weights_penalty(factors.weights)
         return fit + penalty, penalty
 
-    def beyond(self, now: Factors, before: Factors, beta: Array) -> Factors:
+    def beyond(self, now: Factors, before: Factors, beta: Dense) -> Factors:
         """The factors at F + β (F − F_before), weights brought back to where they may be.
 
         The sums are those of the codes before their negative entries are cut off: so Q, which is

@@ -149,9 +149,9 @@ class _Loop(Generic[F]):
 
     def converged(self) -> bool:
         """Whether every run has stopped by itself."""
-        if self.tol <= 0 or self.before is None:
+        objective = self.objective
+        if self.tol <= 0 or self.before is None or objective is None:
             return False
-        objective: Array = self.objective
         falling = self.before - objective >= self.tol * objective
         return not self.runs.go_on(falling & (objective > self.stage.negligible(self.tol)))
 

@@ -206,11 +206,11 @@ def polish_codes(
     M, P = gram(weights[0]), transposed_product(weights[0], X, by_rows=True)
     variable = Variable(len(weights), codes=True, penalty=penalty)
     chain = Chain.forward(link, weights, H, M, P)
-    t: Array = None
-    goal: Array = None
-    running: Array = None
+    t: Array | None = None
+    goal: Array | None = None
+    running: Array | None = None
     heading: Heading | None = None
-    places = None
+    places: Array | None = None
     for _ in range(rounds):
         for _ in range(25):
             chain, t, mapping, heading = step(chain, variable, t, running, heading)
@@ -218,6 +218,7 @@ def polish_codes(
                 goal = tol * tol * mapping
                 running = xp.ones_like(mapping)
             running = running * xp.astype(mapping > goal, H.dtype)
+        assert running is not None
         H = chain.codes[-1] if places is None else put_columns(H, places, chain.codes[-1])
         # As many columns as the run with the most samples left needs; those go on, side by side.
         left = int(xp.max(xp.sum(running > 0, axis=-1)))

@@ -31,7 +31,7 @@ class Sums(NamedTuple):
 
     S: Array
     Q: Array
-    """None where it is not needed any more."""
+    """Empty, (…, 0, k), where it is not needed any more."""
 
     def rescaled(self, scale: Array) -> Sums:
         """The sums for diag(c) H, from those for H; `scale` is c as (…, k, 1)."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deepnmf.arrays import Array, namespace, zeros
+from deepnmf.arrays import Array, added, namespace, zeros
 from deepnmf.core.chain import Chain
 from deepnmf.core.line_search import Variable
 from deepnmf.links import Link
@@ -22,16 +22,15 @@ TRIALS = 6
 def count_dead(link: Link, weights: Sequence[Array], used: Array) -> Array:
     """Dead units of all layers, per run; `used` (…, k_L) says which codes of the last are > 0."""
     xp = namespace(used)
-    dead = None
+    counts = []
     for layer, W in enumerate(weights):
         last = layer == len(weights) - 1
         unused = ~(xp.max(W, axis=-2) > 0)
         # With φ(0) > 0 a unit without input is a constant, not dead.
         reached = used if last else xp.max(weights[layer + 1], axis=-1) > 0
         silent = ~reached & (last or not link.at_zero > 0)
-        number = xp.sum(xp.astype(unused | silent, xp.int64), axis=-1)
-        dead = number if dead is None else dead + number
-    return dead
+        counts.append(xp.sum(xp.astype(unused | silent, xp.int64), axis=-1))
+    return added(counts)
 
 
 def revive(chain: Chain, variable: Variable) -> Chain:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize as to_unit_norm
 
-from deepnmf.arrays import Array, squared_norm
+from deepnmf.arrays import Array, Data, squared_norm
 from deepnmf.arrays.tensors import to_cuda
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import DATASETS
@@ -71,7 +71,7 @@ def run(
 
 
 def splits(
-    experiment: Experiment, X: Array, y: np.ndarray | None
+    experiment: Experiment, X: Data, y: np.ndarray | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Training and test samples of the folds that are used; stratified where there are labels."""
     if experiment.first_folds == 0:
@@ -83,7 +83,7 @@ def splits(
     yield from list(folds.split(np.zeros(X.shape[0]), y))[: experiment.first_folds]
 
 
-def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Array, np.ndarray | None]:
+def _samples(experiment: Experiment, dataset: Dataset) -> tuple[Data, np.ndarray | None]:
     """X and y as the models see them."""
     X = dataset.X.astype(experiment.dtype)
     y = None if dataset.y is None else np.asarray(dataset.y)
@@ -117,7 +117,7 @@ class Job:
     experiment: Experiment
     fit: Fit
     model: Any
-    X: Array
+    X: Data
     y: np.ndarray | None
     folds: list[tuple[np.ndarray, np.ndarray]]
 
@@ -246,7 +246,7 @@ def _draws(fold: int, seed: int, count: int) -> np.ndarray:
     return np.random.SeedSequence([fold, seed]).generate_state(count) % 2**31
 
 
-def _measure(fitted: Any, X: Array, Z: Array, held_out: Array, seconds: float) -> Result:
+def _measure(fitted: Any, X: Data, Z: Array, held_out: Array, seconds: float) -> Result:
     """Measures of the fit itself, of its training samples X, and of the samples held out."""
     norm = float(squared_norm(X)) ** 0.5
     return Result(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from deepnmf.arrays import Array, is_sparse
+from deepnmf.arrays import Data, is_sparse
 from deepnmf.explain.decoding import Decoding, codes_of, decoder, is_whole, layer_of, parts_of
 from deepnmf.links import Link
 from deepnmf.models.settings import one_of
@@ -95,7 +95,7 @@ class LayerSummary:
 
 def explain(
     model: Any,
-    X: Array | None = None,
+    X: Data | None = None,
     *,
     unit: int | None = None,
     sample: int | None = None,
@@ -175,7 +175,7 @@ def distinctions(H: np.ndarray, y: np.ndarray, label: Label) -> tuple[Distinct, 
     )
 
 
-def summaries(model: Any, X: Array | None = None, near: float = NEAR) -> tuple[LayerSummary, ...]:
+def summaries(model: Any, X: Data | None = None, near: float = NEAR) -> tuple[LayerSummary, ...]:
     """Sparsity, dead units and near-equal parts, layer by layer.
 
     With X, units that no sample uses are counted as dead too.
@@ -310,7 +310,7 @@ def _check_count(name: str, value: int | None) -> None:
         raise ValueError(f"{name}: {value!r} must be a whole number ≥ 1, or None for all.")
 
 
-def _required(option: str, name: str, value: Array | None) -> Array:
+def _required(option: str, name: str, value: Data | None) -> Data:
     """`value`, which `option` needs, as an array that rows can be taken of."""
     if value is None:
         needed = "explain(model, X, label=…, labels=y)" if option == "label" else "X"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from deepnmf.arrays import Array, inner, squared_norm
-from deepnmf.arrays.tensors import is_tensor
+from deepnmf.arrays import Array, inner, namespace, squared_norm
+from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.models.baselines.hoyer import sparseness
 
 ENTRIES = 1e7
@@ -30,7 +30,7 @@ def relative_error(fitted: Any, Z: Array, X: Array) -> float:
 def mean_sparseness(F: Array) -> float:
     """Hoyer's sparseness, mean over the rows of F: 0 for equal entries, 1 for a single one."""
     values = sparseness(F.T)
-    return float(values.mean()) if F.shape[1] > 1 else 0.0
+    return float(namespace(values).mean(values)) if F.shape[1] > 1 else 0.0
 
 
 def stability(parts: Sequence[Array]) -> list[float]:
@@ -53,6 +53,6 @@ def stability(parts: Sequence[Array]) -> list[float]:
 
 
 def _unit_rows(F: Array) -> np.ndarray:
-    rows = np.asarray(F.cpu() if is_tensor(F) else F, dtype=float)
+    rows = to_numpy(F).astype(float)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(norms > 0, norms, 1)

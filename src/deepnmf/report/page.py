@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from deepnmf.arrays import Array
+from deepnmf.arrays import Data
 from deepnmf.data import Dataset
 from deepnmf.explain.decoding import parts
 from deepnmf.files.atomic import write_atomically
@@ -27,7 +27,7 @@ SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", 
 
 def write_report(
     model: Any,
-    data: Dataset | Array,
+    data: Dataset | Data,
     path: str | Path,
     notes: Mapping[str, object] | None = None,
     scores: Sequence[Mapping[str, str | float]] | None = None,

@@ -12,7 +12,7 @@ from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.patches import ConnectionPatch
 from numpy.typing import ArrayLike
 
-from deepnmf.arrays import Array, is_sparse
+from deepnmf.arrays import Data, is_sparse
 from deepnmf.core.watch import Record
 from deepnmf.explain.decoding import codes_of, parts
 from deepnmf.explain.hierarchy import Label, LayerSummary, Node, explain
@@ -131,7 +131,7 @@ def codes_map(Z: ArrayLike, y: ArrayLike | None = None) -> Figure:
 
 def class_hierarchy(
     model: Any,
-    X: Array,
+    X: Data,
     y: ArrayLike,
     label: Label,
     *,
@@ -262,5 +262,5 @@ def _edge(figure: Figure, above: Axes, below: Axes, weight: float, leaving: bool
     below.set_title(f"{weight:.3g}", fontsize=9, color="#b03a2e", pad=3)
 
 
-def _dense(row: Array) -> np.ndarray:
+def _dense(row: Data) -> np.ndarray:
     return np.asarray(row.toarray() if is_sparse(row) else row, dtype=float).ravel()

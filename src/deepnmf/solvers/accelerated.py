@@ -34,7 +34,7 @@ def update(problem: Quadratic, F: Array, rule: Rule, pace: Pace) -> tuple[Array,
         return outcome(steps.shaped(steps.now), pace.goal)
     stepping: Stepping | None = None
     if rule.tol > 0:
-        goal = None if pace.goal is None else pace.goal.reshape(-1, *pace.goal.shape[-2:])
+        goal = None if pace.goal is None else flat(pace.goal)
         stepping = Stepping(rule, mapping, steps.LC[:, None, None], goal)
     steps.begin_momentum(stops=stepping is not None)
     for taken in range(2, rule.max_steps):
@@ -52,7 +52,7 @@ def _steps(problem: Quadratic, F: Array, pace: Pace) -> tuple[Steps, Array | Non
     A, B = flat(problem.A), flat(problem.B)
     mu, lam = problem.penalty.uniform or (0.0, 0.0)
     if problem.by_column:
-        A, B, mu, lam = None, A, 0.0, 0.0
+        B, A, mu, lam = A, None, 0.0, 0.0
         if problem.penalty.active:
             B = B + flat(problem.penalty.gradient(eye(rows, B)))
     vector = None

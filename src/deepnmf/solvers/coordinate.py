@@ -35,7 +35,7 @@ class Work(NamedTuple):
 class Solved(NamedTuple):
     """One run's factor, its KKT residual as it came in, and the passes it had."""
 
-    F: Array
+    F: np.ndarray
     residual: float
     passes: float
 
@@ -86,8 +86,8 @@ class Coordinate(Solver):
         if solve is None:
             return Nesterov(max_steps=max(10, self.max_passes)).update(problem, F, memory)
         if F.ndim == 2:
-            F, residual, passes = solve(problem, F)
-            return Outcome(F, Work(passes), np.asarray(residual))
+            solved = solve(problem, np.asarray(F))
+            return Outcome(solved.F, Work(solved.passes), np.asarray(solved.residual))
         stack = F.shape[:-2]
         runs = [solve(problem.run(index), F[index]) for index in np.ndindex(stack)]
         return Outcome(
@@ -96,7 +96,7 @@ class Coordinate(Solver):
             np.asarray([run.residual for run in runs]).reshape(stack),
         )
 
-    def _method(self, problem: Quadratic) -> Callable[[Quadratic, Array], Solved] | None:
+    def _method(self, problem: Quadratic) -> Callable[[Quadratic, np.ndarray], Solved] | None:
         """How this problem is solved, None where it is not."""
         if problem.B is None:
             return self._codes
@@ -107,17 +107,17 @@ class Coordinate(Solver):
             return self._two_sided
         return self._coupled if unit or strengths[0] > 0 else self._rows
 
-    def _codes(self, problem: Quadratic, H: Array) -> Solved:
+    def _codes(self, problem: Quadratic, H: np.ndarray) -> Solved:
         K = problem.penalty.gradient(np.eye(H.shape[0], dtype=H.dtype))
-        return self._independent(_matrix(problem.A) + K, problem.C, H)
+        return self._independent(_matrix(problem.A) + K, np.asarray(problem.C), H)
 
-    def _rows(self, problem: Quadratic, W: Array) -> Solved:
+    def _rows(self, problem: Quadratic, W: np.ndarray) -> Solved:
         """W_1 without a penalty that ties its rows together: Wᵀ has columns like codes."""
         ridge = _strengths(problem)[1] * np.eye(W.shape[1], dtype=W.dtype)
         F, residual, passes = self._independent(_matrix(problem.B) + ridge, problem.C.T, W.T)
         return Solved(F.T, residual, passes)
 
-    def _independent(self, A: Array, C: Array, H: Array) -> Solved:
+    def _independent(self, A: np.ndarray, C: np.ndarray, H: np.ndarray) -> Solved:
         """Columns that are problems of their own: ½ hᵀA h − cᵀh each. What is found lies in
         memory as C does: row by row or column by column."""
         order: Literal["C", "F"] = "F" if C.flags.f_contiguous and not C.flags.c_contiguous else "C"
@@ -146,7 +146,7 @@ class Coordinate(Solver):
             running = np.flatnonzero(state[1] > 0)
         return Solved(H, float(np.sum(state[2], dtype=np.float64)), total / n)
 
-    def _coupled(self, problem: Quadratic, W: Array) -> Solved:
+    def _coupled(self, problem: Quadratic, W: np.ndarray) -> Solved:
         """W_1 column by column, as the rows of Wᵀ; groups of them share a matrix product."""
         F, C, B = np.array(W.T, order="C"), in_order(problem.C.T), _known(_matrix(problem.B))
         mu = F.dtype.type(_strengths(problem)[0])
@@ -160,7 +160,7 @@ class Coordinate(Solver):
 
         return self._grouped(F, step, self.max_passes)
 
-    def _two_sided(self, problem: Quadratic, W: Array) -> Solved:
+    def _two_sided(self, problem: Quadratic, W: np.ndarray) -> Solved:
         """W_l, l ≥ 2, column by column, as the rows of Wᵀ."""
         F, C = np.array(W.T, order="C"), problem.C.T
         A, B = _known(_matrix(problem.A)), _known(_matrix(problem.B))
@@ -178,7 +178,7 @@ class Coordinate(Solver):
         return self._grouped(F, step, max(1, self.max_passes // 4))
 
     def _grouped(
-        self, F: Array, step: Callable[[slice], tuple[float, float]], max_passes: int
+        self, F: np.ndarray, step: Callable[[slice], tuple[float, float]], max_passes: int
     ) -> Solved:
         """Passes over the groups of rows of F, which `step` changes in place."""
         residual = first = 0.0
@@ -203,7 +203,13 @@ def kernels() -> ModuleType:
 
 
 def _passes(
-    A: Array, inverse: Array, C: Array, H: Array, state: Array, passes: int, tol: float
+    A: np.ndarray,
+    inverse: np.ndarray,
+    C: np.ndarray,
+    H: np.ndarray,
+    state: np.ndarray,
+    passes: int,
+    tol: float,
 ) -> int:
     """`code_passes` over all columns, shared among the threads."""
     k, n = H.shape
@@ -221,7 +227,7 @@ def _strengths(problem: Quadratic) -> tuple[float, float]:
     return cast("tuple[float, float]", problem.penalty.uniform)
 
 
-def _known(A: Array) -> Array:
+def _known(A: np.ndarray) -> np.ndarray:
     """A, with 0 for the diagonal entries that rounding leaves no word about: a coordinate that so
     little depends on would be the quotient of two rounding errors, of any size."""
     diagonal = np.diag(A)
@@ -231,5 +237,5 @@ def _known(A: Array) -> Array:
     return A - np.diag(np.where(diagonal <= floor, diagonal, 0))
 
 
-def _matrix(A: Array | None) -> Array:
-    return np.ascontiguousarray(cast("Array", A))
+def _matrix(A: Array | None) -> np.ndarray:
+    return np.ascontiguousarray(np.asarray(A))

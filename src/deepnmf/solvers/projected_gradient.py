@@ -77,14 +77,13 @@ class ProjectedGradient(Solver):
         best, best_gradient, best_t = F, gradient, t
         accepted = xp.zeros_like(running)
         searching = running
-        growing: Array = None
-        for trial in range(self.max_trials):
+        growing: Array | None = None
+        for _ in range(self.max_trials):
             F_trial = problem.project(F - t * gradient)
             gradient_trial = problem.gradient(F_trial)
             decrease = problem.change(F, gradient, F_trial, gradient_trial)
             enough = decrease <= self.sigma * problem.dots(gradient, F_trial - F)
-            if trial == 0:
-                growing = enough
+            growing = enough if growing is None else growing
             take = searching & enough
             moved = problem.dots(F_trial - best, F_trial - best) > 0
             best = choose(take, F_trial, best)

@@ -16,11 +16,13 @@ weights. The shapes that `dots` returns carry this.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 from deepnmf.arrays import (
     Array,
+    Dense,
     at_least,
     column_dots,
     in_order,
@@ -73,7 +75,7 @@ class Quadratic:
             gradient += self.penalty.gradient(F)
         return gradient
 
-    def value(self, F: Array) -> Array:
+    def value(self, F: Array) -> Dense:
         """q(F) per run, in double precision."""
         product = F if self.A is None else self.A @ F
         if self.B is not None:
@@ -83,17 +85,12 @@ class Quadratic:
     @cached_property
     def lipschitz(self) -> Array:
         """LC ≥ ‖A‖₂ ‖B‖₂ + ‖K‖₂, (…, 1, 1), found once per subproblem."""
-        constant = self.penalty.lipschitz(self.C.shape[-2])
-        data: Array | float = 1.0
-        if self.A is not None:
-            data = data * spectral_bound(self.A)
-        if self.B is not None:
-            data = data * spectral_bound(self.B)
         xp = namespace(self.C)
-        if isinstance(data, float):
-            data = xp.ones_like(self.C[..., :1, :1])
+        bounds = [spectral_bound(G) for G in (self.A, self.B) if G is not None]
+        bounds = bounds or [xp.ones_like(self.C[..., :1, :1])]
         tiny = float(xp.finfo(self.C.dtype).tiny) ** 0.5
-        return at_least(data + constant, tiny)
+        constant = reduce(operator.mul, bounds) + self.penalty.lipschitz(self.C.shape[-2])
+        return at_least(constant, tiny)
 
     def project(self, F: Array) -> Array:
         """The nearest feasible point."""

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import triton
 
 from deepnmf.arrays.cuda import kernels
-from deepnmf.arrays.operations import Array, namespace
+from deepnmf.arrays.operations import namespace
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 COLUMNS, ROWS, WARPS = 64, 16, 4
 BLOCK = 2048
 
 
-def single(U: Array, V: Array) -> bool:
+def single(U: Tensor, V: Tensor) -> bool:
     """Two arrays of one shape in single precision."""
     single_precision = namespace(U).float32
     return U.shape == V.shape and U.ndim > 1 and U.dtype == V.dtype == single_precision
 
 
-def column_dot(U: Array, V: Array) -> Array:
+def column_dot(U: Tensor, V: Tensor) -> Tensor:
     """⟨u_j, v_j⟩ for every column j, (…, 1, n), in one pass."""
     xp = namespace(U)
     parts = [flat(U), flat(V)]
@@ -30,7 +33,7 @@ def column_dot(U: Array, V: Array) -> Array:
     return xp.reshape(out, (*U.shape[:-2], 1, columns))
 
 
-def column_sums(G: Array, U1: Array, U2: Array, MU1: Array, MU2: Array) -> Array:
+def column_sums(G: Tensor, U1: Tensor, U2: Tensor, MU1: Tensor, MU2: Tensor) -> Tensor:
     """(…, 4, n): Σ GU_1, Σ GU_2 + ½U_1MU_1, Σ U_1MU_2, Σ ½U_2MU_2 over every column, in one pass:
     the coefficients of the quartic that an exact line search minimises."""
     xp = namespace(G)
@@ -42,7 +45,9 @@ def column_sums(G: Array, U1: Array, U2: Array, MU1: Array, MU2: Array) -> Array
     return xp.reshape(out, (*G.shape[:-2], 4, columns))
 
 
-def along(A: Array, B: Array, G: Array, MU1: Array, MU2: Array, s: Array) -> tuple[Array, Array]:
+def along(
+    A: Tensor, B: Tensor, G: Tensor, MU1: Tensor, MU2: Tensor, s: Tensor
+) -> tuple[Tensor, Tensor]:
     """P(A + sB) and G + s MU_1 + s² MU_2, with s (…, 1, n) or (…, 1, 1), in one pass."""
     xp = namespace(G)
     parts = [flat(part) for part in (A, B, G, MU1, MU2)]
@@ -54,7 +59,7 @@ def along(A: Array, B: Array, G: Array, MU1: Array, MU2: Array, s: Array) -> tup
     return xp.reshape(A_out, A.shape), xp.reshape(G_out, G.shape)
 
 
-def square_expansion(A: Array, B: Array) -> tuple[Array, Array]:
+def square_expansion(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
     """2AB and B²: (A + tB)² = A² + t 2AB + t² B², in one pass."""
     pair = [flat(A), flat(B)]
     first, second = namespace(A).empty_like(pair[0]), namespace(A).empty_like(pair[0])
@@ -63,7 +68,7 @@ def square_expansion(A: Array, B: Array) -> tuple[Array, Array]:
     return first.reshape(A.shape), second.reshape(A.shape)
 
 
-def doubled_product(A: Array, B: Array) -> Array:
+def doubled_product(A: Tensor, B: Tensor) -> Tensor:
     """2AB, in one pass."""
     pair = [flat(A), flat(B)]
     out = namespace(A).empty_like(pair[0])
@@ -73,7 +78,9 @@ def doubled_product(A: Array, B: Array) -> Array:
     return out.reshape(A.shape)
 
 
-def quartic(c: tuple[Array, Array, Array, Array], limit: Array, grid: int, newton: int) -> Array:
+def quartic(
+    c: tuple[Tensor, Tensor, Tensor, Tensor], limit: Tensor, grid: int, newton: int
+) -> Tensor:
     """`minimise_quartic`, all of it in one kernel."""
     whole = [part.contiguous() for part in (*c, limit)]
     out = namespace(limit).empty_like(whole[0])
@@ -99,7 +106,7 @@ def sizes(rows: int, columns: int, tile_columns: int, tile_rows: int) -> dict[st
     }
 
 
-def flat(array: Array | None) -> Any:
+def flat(array: Tensor | None) -> Tensor:
     """(…, m, n) as (runs, m, n), row by row in memory."""
     if array is None:
         return None
