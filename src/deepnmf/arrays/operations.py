@@ -1,7 +1,6 @@
 """The few array operations that the core needs, on NumPy, SciPy's sparse matrices and torch.
 
-Arrays decide where work is done. SciPy's sparse matrices are understood as X, the data, and nowhere
-else.
+Arrays decide where work is done. Only X, the data, can be a SciPy sparse matrix.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from deepnmf.arrays.kinds import is_numpy, is_sparse, namespace
 from deepnmf.arrays.tensors import is_tensor, runs_kernels, tensor_like, to_numpy
 
 COUNTED = 2**31
-"""Kernels on a card count entries in 32 bits: matrices with this many or more do without them."""
+"""CUDA kernels count entries in 32 bits: matrices with this many or more are not given to them."""
 
 
 def fused_kernels(X: Array) -> ModuleType | None:
@@ -43,7 +42,7 @@ def stack_shape(X: Array) -> tuple[int, ...]:
 
 
 def repeats(X: Array) -> bool:
-    """Whether the last stack axis of X shows the same data again and again (its stride is 0)."""
+    """Whether the last stack axis of X repeats the same data (its stride is 0)."""
     if X.ndim < 3:
         return False
     strides = X.stride() if is_tensor(X) else np.asarray(X).strides
@@ -51,17 +50,15 @@ def repeats(X: Array) -> bool:
 
 
 def in_order(X: Array) -> Array:
-    """X row by row in memory."""
+    """X in row-major order."""
     if is_tensor(X):
         return X.contiguous()
     return onepass.in_rows(X) if isinstance(X, np.ndarray) else X
 
 
 def spread(X: Array) -> Array:
-    """X with every run's data in its own place, for products over the stack."""
-    if not repeats(X):
-        return X
-    return in_order(X)
+    """X with its own copy of the data for every run, for products over the stack."""
+    return in_order(X) if repeats(X) else X
 
 
 def repeated(X: Array, times: int) -> Array:
@@ -75,7 +72,7 @@ def to_device(array: Array, like: Array) -> Array:
         return np.asarray(array, dtype=like.dtype)
     xp = namespace(like)
     if isinstance(array, np.ndarray) and not array.flags.writeable:
-        array = array.copy()  # torch would warn of sharing it
+        array = array.copy()  # torch would warn about sharing it
     return xp.asarray(array, dtype=like.dtype, device=array_api_compat.device(like))
 
 
@@ -212,8 +209,8 @@ def trace(A: Array) -> Dense:
 
 
 def precise_inner(U: Array, V: Array) -> Dense:
-    """⟨U, V⟩ per run for sums that cancel: every product and sum in double precision, but on a
-    card the sums over rows, whose rounding is far below that of the products that U and V are."""
+    """⟨U, V⟩ per run for sums that cancel, in double precision. On a CUDA device the sums over rows
+    are in single precision: their rounding is far below that of U and V, which are products."""
     fused = fused_kernels(U)
     if fused is not None and fused.single(U, V):
         return inner(U, V)
@@ -223,8 +220,8 @@ def precise_inner(U: Array, V: Array) -> Dense:
 
 
 def over_samples(function: Callable[..., Dense], *arguments: object) -> Dense:
-    """function(…), which is a sum over samples: of blocked arrays added up block by block."""
-    if any(isinstance(one, Blocked) for one in arguments):
+    """function(…), which is a sum over samples; of blocked arrays, the sum over their blocks."""
+    if any(isinstance(argument, Blocked) for argument in arguments):
         return total(function, *arguments)
     return function(*arguments)
 
@@ -236,7 +233,7 @@ def to_double(A: Array) -> Array:
 
 
 def divisor(sizes: Array) -> Array:
-    """Sizes that one may divide by: 1 where they are not above 0."""
+    """Sizes that are safe to divide by: 1 where they are not above 0."""
     xp = namespace(sizes)
     return xp.where(sizes > 0, sizes, xp.ones_like(sizes))
 
@@ -262,11 +259,11 @@ def choose(keep: Array, new: Array, old: Array) -> Array:
 
 
 def ahead(F: Array, before: Array, beta: Dense) -> Array:
-    """P(F + β (F − F_before)), β a number a run, (…, 1, 1)."""
+    """P(F + β (F − F_before)), with one β per run, (…, 1, 1)."""
     if isinstance(F, np.ndarray) and F.ndim == 2:
-        found = onepass.ahead(F, np.asarray(before), beta.item())
-        if found is not None:
-            return found
+        moved = onepass.ahead(F, np.asarray(before), beta.item())
+        if moved is not None:
+            return moved
     return positive(F + beta * (F - before))
 
 
@@ -282,11 +279,11 @@ def spectral_bound(A: Array, steps: int = 16) -> Array:
 
 
 def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Array, Array]:
-    """The bound, and the vector x > 0 that it comes from, a good start for a similar matrix.
+    """The bound, and the vector x > 0 that gives it: a good start for a similar matrix.
 
     Collatz and Wielandt: for any x > 0, ‖A‖₂ ≤ max_i (|A|x)_i / x_i, for A ≥ 0 with equality at
-    the Perron vector, which power iteration approaches. Stopping early costs tightness, never
-    correctness.
+    the Perron vector, which power iteration approaches. Stopping early makes the bound less tight,
+    never wrong.
     """
     xp = namespace(A)
     A = xp.abs(A)
@@ -303,10 +300,10 @@ def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Arra
 
 
 def orthonormal(A: Array) -> Array:
-    """Orthonormal columns that span those of A, tall.
+    """Orthonormal columns with the same span as those of A, a tall matrix.
 
-    On a card by Cholesky's factor of AᵀA, three times, with a small shift: products, where a QR of
-    every run would be done one after the other.
+    For tensors, the Cholesky factor of AᵀA, three times, with a small shift: this handles all runs
+    at once, where QR would handle one run after the other.
     """
     if isinstance(A, np.ndarray):
         return np.linalg.qr(A)[0]
@@ -321,7 +318,7 @@ def orthonormal(A: Array) -> Array:
 
 
 def eigh(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues, rising, and eigenvectors of symmetric A."""
+    """Eigenvalues, in ascending order, and eigenvectors of symmetric A."""
     values, vectors = namespace(A).linalg.eigh(A)
     return values, vectors
 
@@ -329,8 +326,8 @@ def eigh(A: Array) -> tuple[Array, Array]:
 def transposed_product(A: Array, X: Array, *, by_rows: bool = False) -> Array:
     """Aᵀ X, (…, k, n), for A (…, m, k) and X (…, m, n), which may be sparse.
 
-    Of sparse X, and on a card, as the transpose of Xᵀ A: so it lies sample by sample, as there the
-    kernels want it; those of line searches on a card want it `by_rows`.
+    Sparse X, and X on a CUDA device, give the transpose of Xᵀ A, sample by sample in memory, as the
+    kernels need it. The kernels of line searches on a CUDA device need it `by_rows`.
     """
     if isinstance(X, Blocked):
         return lazy(transposed_product, A, X)

@@ -1,4 +1,4 @@
-"""What is asked of torch. It is imported when it is needed, and only here and in `arrays.cuda`."""
+"""Everything that needs torch, which is imported on first use, here and in `arrays.cuda` only."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def runs_kernels(X: object) -> bool:
 
 
 def free_on_cuda() -> int:
-    """Bytes of memory that are free on the CUDA device."""
+    """Free bytes of memory on the CUDA device."""
     import torch
 
     torch.cuda.empty_cache()
@@ -93,7 +93,7 @@ def free_on_cuda() -> int:
 
 @contextmanager
 def tensor_cores(X: object, wanted: bool) -> Iterator[None]:
-    """Let products on a CUDA device round their input to TF32 (10 bits), where wanted."""
+    """Let products on a CUDA device round their input to TF32 (10 bits), if wanted."""
     if not wanted or not is_on_cuda(X):
         yield
         return

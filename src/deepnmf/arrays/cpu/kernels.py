@@ -273,7 +273,7 @@ def two_sided_columns(
 def gather_product(
     starts: ndarray, indices: ndarray, values: ndarray, A: ndarray, out: ndarray, span: Span
 ) -> None:
-    """Row j of `out` ← Σ over the entries x_ij of sample j of x_ij · (row i of A), four at a time."""
+    """Row j of `out` ← Σ x_ij · (row i of A) over the entries of sample j, four at a time."""
     for j in range(span[0], span[1]):
         row = out[j]
         row[:] = 0

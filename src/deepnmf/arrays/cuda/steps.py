@@ -1,4 +1,4 @@
-"""The accelerated steps of one update on a card: one matrix product and one kernel each.
+"""The accelerated steps of one update on a CUDA device: one matrix product and one kernel each.
 
 The gradient is linear. With P_k = A F_k B kept from step to step, the gradient at
 Y = F_k + m (F_k − F_{k−1}) is (1 + m) P_k − m P_{k−1} − C, plus the penalty's, which is linear as
@@ -32,7 +32,7 @@ GOLDEN = (1 + 5**0.5) / 2
 class Steps:
     """F, and the buffers that its steps write to.
 
-    Codes (`by_column`) are kept as (n, k) in memory, sample by sample: (AH)ᵀ = HᵀA is the faster
+    Codes (`by_column`) are stored as (n, k), sample by sample: (AH)ᵀ = HᵀA is the faster
     product. A and B are (runs, …) or None; LC is (runs,).
     """
 
@@ -77,7 +77,7 @@ class Steps:
         return mapping
 
     def begin_momentum(self, stops: bool) -> None:
-        """Prepare the steps after the first; with `stops` each tells how far it went."""
+        """Prepare the steps after the first; with `stops` each reports how far it went."""
         self.stops: dict[str, Any] = {"STOPS": False}
         self.stops |= dict.fromkeys(("running", "moved_out", "norms_out"), self.LC)
         if stops:
@@ -90,7 +90,7 @@ class Steps:
         self.product = self._multiply(self.now, self._like())
 
     def accelerated(self, running: Tensor | None) -> None:
-        """One accelerated step of the problems that are `running` (None: of all)."""
+        """One accelerated step of the problems that are `running` (None: all)."""
         beginning = self.before is self.start
         target = self._like() if beginning else self.before
         sums_out = self._row() if beginning else self.sums_before
@@ -156,7 +156,7 @@ class Steps:
         return namespace(self.start).empty_like(self.start)
 
     def _per_problem(self, values: Tensor) -> Tensor:
-        """Numbers of columns, (runs, columns), as those of problems."""
+        """One number per problem, from one per column (runs, columns)."""
         if self.by_column:
             return values[:, None, :]
         xp = namespace(values)
