@@ -8,7 +8,7 @@ one block. A `Blocked` array is processed block by block, and the sums are added
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from deepnmf.arrays.blocks import (
     Item,
     Node,
     ToStore,
+    Value,
     lazy,
     nodes_of,
     split,
@@ -32,7 +33,7 @@ class Passed(NamedTuple):
 
     stored: Array
     """An array with a column per sample."""
-    collected: Any
+    collected: Value
     """One small value per block, for the next pass over the same block."""
     sums: list[Array]
     """Sums over all samples."""
@@ -42,7 +43,7 @@ class Recipe(NamedTuple):
     """How to compute a lost block of stored columns again."""
 
     function: Callable[..., Array]
-    arguments: tuple[Any, ...]
+    arguments: tuple[Value, ...]
 
     @property
     def node(self) -> Node:
@@ -51,7 +52,11 @@ class Recipe(NamedTuple):
 
 
 def pass_over(
-    function: Callable[..., Sequence[Any]], *arguments: Any, rows: int, sums: int, recipe: Recipe
+    function: Callable[..., Sequence[Value]],
+    *arguments: object,
+    rows: int,
+    sums: int,
+    recipe: Recipe,
 ) -> Passed:
     """One pass with function(…) → (columns to store, value to collect, sum, sum, …).
 
@@ -70,7 +75,9 @@ def pass_over(
     return Passed(swept.stored[0], swept.collected[0], swept.sums)
 
 
-def _first_in_order(function: Callable[..., Sequence[Any]], *arguments: Any) -> tuple[Any, ...]:
+def _first_in_order(
+    function: Callable[..., Sequence[Value]], *arguments: object
+) -> tuple[Value, ...]:
     """The results of a function, the first in row-major order, as in files: products round
     differently for other orders."""
     first, *others = function(*arguments)
@@ -78,7 +85,7 @@ def _first_in_order(function: Callable[..., Sequence[Any]], *arguments: Any) -> 
 
 
 def sums_over_samples(
-    function: Callable[..., Sequence[Array]], count: int, *arguments: Any
+    function: Callable[..., Sequence[Array]], count: int, *arguments: object
 ) -> Sequence[Array]:
     """The `count` sums that function(…) returns, over all samples, in one pass."""
     blocked = [argument for argument in arguments if isinstance(argument, Blocked)]
@@ -96,7 +103,7 @@ def inner_products(pairs: Iterable[tuple[Array, Array]]) -> list[Array]:
     return [inner(U, V) for U, V in pairs]
 
 
-def by_samples(function: Callable[..., Array], *arguments: Any) -> Array:
+def by_samples(function: Callable[..., Array], *arguments: object) -> Array:
     """function(…), which makes one column per sample; for blocks, computed once and stored."""
     if not any(isinstance(argument, Blocked) for argument in arguments):
         return function(*arguments)

@@ -26,7 +26,7 @@ from deepnmf.links import Link
 from deepnmf.penalties import Penalty
 
 BLOCK = 10_000_000
-"""Entries of X − X̂ that are formed at a time."""
+"""Entries of X − X̂ computed at a time."""
 
 
 def encode(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]) -> Array:
@@ -34,7 +34,7 @@ def encode(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[P
 
         argmin_{H ≥ 0} ½‖X − Ψ_l H‖² + R_l(H),    Ψ_l = W_1 … W_l,
 
-    solved to the end. Through a link: H_1 from W_1, H_2 from g(H_1), …, then the H_l step of
+    solved to convergence. Through a link: H_1 from W_1, H_2 from g(H_1), …, then the H_l step of
     fine-tuning. The code of a sample does not depend on the other samples of its block.
     """
     return by_samples(encode_block, spread(X), tuple(weights), link, tuple(penalties))
@@ -70,7 +70,7 @@ def _squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> 
 
 
 def signed_squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Dense:
-    """‖X − X̂‖² per run, from the differences: weights of any sign would cancel in products."""
+    """‖X − X̂‖² per run, from differences: products would cancel for weights of any sign."""
     total: Any = 0.0
     width = max(1, BLOCK // X.shape[-2])
     for low in range(0, X.shape[-1], width):
