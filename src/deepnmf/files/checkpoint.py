@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from deepnmf.arrays import Array, kept_as
-from deepnmf.arrays.blocks import Blocked, Node
+from deepnmf.arrays.blocks import Blocked, Node, layout_of
 from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.arrays.trees import fold, is_named
@@ -182,7 +182,7 @@ class CheckpointFile:
             names = [tensors.add(value.dtype, (rows, n), lambda: next(blocks)) for n in widths]
             return {"blocks": names, "rows": rows, "dtype": value.dtype.name}
         if isinstance(value, Node):
-            each = self.like.layout.each(value)
+            each = layout_of([self.like]).each(value)
             return {"each": [self._packed(tensors, entry) for entry in each]}
         if value is None or isinstance(value, bool | int | float | str):
             return NotImplemented
@@ -198,9 +198,9 @@ class CheckpointFile:
             return array.T if told["turned"] else array
         if "blocks" in told:
             blocks = (file.get_tensor(name) for name in told["blocks"])
-            return self.like.layout.put(blocks, told["rows"], np.dtype(told["dtype"]))
+            return layout_of([self.like]).put(blocks, told["rows"], np.dtype(told["dtype"]))
         each = told["each"]
-        return self.like.layout.keep(
+        return layout_of([self.like]).keep(
             [from_json(entry, STATES, lambda leaf: self._loaded(file, leaf)) for entry in each]
         )
 

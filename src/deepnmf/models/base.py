@@ -19,8 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from deepnmf.arrays import Array, eye, to_device
+from deepnmf.arrays import Array, Dense, eye, to_device
 from deepnmf.arrays.draws import Generators
+from deepnmf.arrays.tensors import copied
 from deepnmf.core.decode import basis_of, decode
 from deepnmf.core.encoding import signed_squared_error, squared_error
 from deepnmf.core.online import Stream
@@ -249,7 +250,7 @@ class MatrixFactorization(
         self.components_ = self.basis() if self.project_codes else samples.home(basis).T
         self.reconstruction_err_ = error**0.5
 
-    def _squared_error(self, X: Array, weights: Sequence[Array], H: Array) -> Array:
+    def _squared_error(self, X: Array, weights: Sequence[Array], H: Array) -> Dense:
         """‖X − X̂‖² per run."""
         used, link = self._decoder(weights)
         return (signed_squared_error if self.signed else squared_error)(X, used, link, H)
@@ -298,9 +299,9 @@ class MatrixFactorization(
         for place, run in zip(np.ndindex(trained.sweeps.shape), trained.runs(), strict=True):
             row, column = place
             # A model of its own, not a view of the stack.
-            weights = tuple(W.clone() for W in run.weights)
-            own = Run(weights, run.H.clone(), run.history, run.sweeps, run.reason)
-            models[row][column]._keep(sets[row], own, errors[row][column], bases[place].clone())
+            weights = tuple(copied(W) for W in run.weights)
+            own = Run(weights, copied(run.H), run.history, run.sweeps, run.reason)
+            models[row][column]._keep(sets[row], own, errors[row][column], copied(bases[place]))
 
     def _encode_stack(
         self,

@@ -135,6 +135,7 @@ def sparse_steps(problem: Quadratic, F: Array, wanted: float, steps: int) -> tup
             step = (F - following) * LC
             residual = per_run(column_dots(step, step))
         F = following
+    assert residual is not None
     return F, residual
 
 

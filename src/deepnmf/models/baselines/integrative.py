@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.arrays import (
     Array,
+    added,
     gram,
     inner,
     precise_inner,
@@ -81,14 +82,14 @@ class IntegrativeNMF(SeveralSets):
                     "fitted."
                 )
         # Convex in (H, V_1, …) together: one least squares problem of their blocks.
-        grams = [gram(W) for W in bases]
+        grams = [np.asarray(gram(W)) for W in bases]
         crosses = [transposed_product(W, one) for W, one in zip(bases, sets, strict=True)]
         strength = float(self.strength)
-        rows = [[sum(grams), *grams]]
+        rows = [[np.sum(grams, axis=0), *grams]]
         for i, G in enumerate(grams):
             own = [(1 + strength) * G if j == i else 0 * G for j in range(len(grams))]
             rows.append([G, *own])
-        problem = codes_problem(np.block(rows), np.concatenate([sum(crosses), *crosses]), Zero())
+        problem = codes_problem(np.block(rows), np.concatenate([added(crosses), *crosses]), Zero())
         blocks = Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * problem.C).F
         return blocks[: self.codes_.shape[1]].T
 
@@ -111,7 +112,7 @@ class Integrative(Descent):
     @property
     def half_norm(self) -> Array:  # type: ignore[override]
         """½ Σ_i ‖X_i‖²."""
-        return sum(squared_norm(one) for one in self.sets) / 2
+        return added(squared_norm(one) for one in self.sets) / 2
 
     def begin(self, weights: Sequence[Array], H: Array) -> State:
         """The start, a tenth of the codes each data set's own."""
@@ -124,8 +125,8 @@ class Integrative(Descent):
         weights, Vs, H = list(state.weights), list(state.memories), state.H
         grams = [gram(W) for W in weights]
         crosses = [transposed_product(W, one) for W, one in zip(weights, self.sets, strict=True)]
-        below = sum(G @ (H + V) for G, V in zip(grams, Vs, strict=True))
-        H, residual = multiply(H, sum(crosses), below)
+        below = added(G @ (H + V) for G, V in zip(grams, Vs, strict=True))
+        H, residual = multiply(H, added(crosses), below)
         for i, one in enumerate(self.sets):
             below = grams[i] @ (H + (1 + self.strength) * Vs[i])
             Vs[i], found = multiply(Vs[i], crosses[i], below)

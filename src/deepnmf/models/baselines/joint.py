@@ -14,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.arrays import (
     Array,
+    Data,
+    added,
     at_least,
     gram,
     inner,
@@ -124,7 +126,7 @@ class SeveralSets(Factorization):
             )
         if not given:
             raise ValueError(f"{whom}: no data set was given.")
-        sets = []
+        sets: list[Data] = []
         for name, matrix in zip(names, given, strict=True):
             needs = Needs(whom=f"{whom} (data set {name!r})")
             with open_samples(matrix, needs) as samples:
@@ -290,13 +292,13 @@ def _stacked(sets: Sequence[Array]) -> Array:
         return scipy.sparse.csr_array(
             scipy.sparse.vstack([scipy.sparse.csr_array(one) for one in sets])
         )
-    return np.concatenate(sets)
+    return namespace(*sets).concat(sets)
 
 
 def _codes(bases: Sequence[Array], sets: Sequence[Array], penalty: Penalty) -> Array:
     """argmin_{H ≥ 0} ½ Σ_i ‖X_i − W_i H‖² + R(H)."""
-    A = sum(gram(W) for W in bases)
-    C = sum(transposed_product(W, one) for W, one in zip(bases, sets, strict=True))
+    A = added(gram(W) for W in bases)
+    C = added(transposed_product(W, one) for W, one in zip(bases, sets, strict=True))
     problem = codes_problem(A, C, penalty)
     return Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * C).F
 
@@ -313,7 +315,7 @@ class Joint(Descent):
     @property
     def half_norm(self) -> Array:  # type: ignore[override]
         """½ Σ_i ‖X_i‖²."""
-        return sum(squared_norm(one) for one in self.sets) / 2
+        return added(squared_norm(one) for one in self.sets) / 2
 
     def begin(self, weights: Sequence[Array], H: Array) -> State:
         """The factors that training starts from."""
@@ -323,17 +325,17 @@ class Joint(Descent):
     def sweep(self, state: State) -> State:
         """The codes, then every W_i."""
         H = state.H
-        above = sum(
+        above = added(
             transposed_product(W, one) for W, one in zip(state.weights, self.sets, strict=True)
         )
-        below = sum(gram(W) for W in state.weights) @ H + self.ridge * H
+        below = added(gram(W) for W in state.weights) @ H + self.ridge * H
         H, residual = multiply(H, above, below)
         sums = self._sums(H)
         S, weights = sums[-1], list(state.weights)
         for i, Q in enumerate(sums[:-1]):
             W = weights[i]
             pulled = [A @ weights[j] for (one, j), A in self.links.items() if one == i]
-            above = sum(pulled, Q)
+            above = added([Q, *pulled])
             below = W @ (S + self.sparsity)
             if pulled:
                 tiny = float(np.finfo(W.dtype).tiny) ** 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deepnmf.arrays import (
@@ -85,7 +85,7 @@ class L0NMF(SingleLayer):
 class OnSupport(Quadratic):
     """A quadratic over the entries that a mask leaves."""
 
-    mask: Array = None
+    mask: Array = field(kw_only=True)
 
     def project(self, F: Array) -> Array:
         """The nearest feasible point."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from deepnmf.arrays import Array
 from deepnmf.arrays.blocks import Applied, Block, Blocked, Layout, Leaf
+from deepnmf.arrays.tensors import to_numpy
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.checks import check_entries, check_size, float_type
 from deepnmf.samples.dask.layout import DaskLayout
@@ -46,7 +47,7 @@ class DaskSamples(Samples):
         self.features = int(X.shape[1])
 
     @cached_property
-    def data(self) -> Array:
+    def data(self) -> Blocked:
         widths = tuple(int(width) for width in self.X.chunks[0])
         client = _client()
         if client is None:
@@ -91,7 +92,7 @@ def _encoded_chunk(
     from deepnmf.samples.memory import opened as in_memory
 
     with in_memory(rows, needs) as samples:
-        return samples.encoded(encode, size)
+        return to_numpy(samples.encoded(encode, size))
 
 
 def _problem(block: Block, needs: Needs) -> str | None:
