@@ -6,6 +6,7 @@ A model brings its sizes, its training, its encoding and its decoder. Everything
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -257,7 +258,8 @@ class MatrixFactorization(
     def _codes_of(self, samples: Samples, layer: int) -> Array:
         """The codes (n, k_layer) of samples, as `transform` returns them."""
         size = int(self.weights_[layer - 1].shape[-1])
-        return samples.encoded(partial(self._coded, layer=layer), size)
+        # Dask computes the codes later. A copy keeps these weights if the model is fitted again.
+        return samples.encoded(partial(copy.copy(self)._coded, layer=layer), size)
 
     def _coded(self, X: Array, layer: int) -> Array:
         H = self._encode(X, [to_device(W, X) for W in self.weights_[:layer]])
