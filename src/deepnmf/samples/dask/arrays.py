@@ -99,8 +99,8 @@ def _on_cluster(X: Any, widths: tuple[int, ...], client: Any) -> DaskLayout:
     chunks = list(X.to_delayed().ravel())
     futures = _loaded(client, chunks)
     wait(futures)  # type: ignore[no-untyped-call]
-    nowhere = dict.fromkeys(range(len(widths)), "")
-    return DaskLayout(widths, client=client, chunks=chunks, data=futures, homes=nowhere)
+    homes = dict.fromkeys(range(len(widths)), "")  # the first pass finds where the blocks are
+    return DaskLayout(widths, client=client, chunks=chunks, data=futures, homes=homes)
 
 
 def _loaded(client: Any, chunks: list[Any]) -> list[Any]:
