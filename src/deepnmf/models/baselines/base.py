@@ -99,8 +99,8 @@ class Baseline(MatrixFactorization):
     """
 
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
-        super()._keep(samples, run, error, basis)
         self.codes_ = samples.rows(run.H)
+        super()._keep(samples, run, error, basis)
 
     def _fit_stack(self, data: Array, *arguments: Any) -> None:
         super()._fit_stack(spread(data), *arguments)
