@@ -25,7 +25,7 @@ from deepnmf.models.baselines import (
     SemiNMF,
     SparseNMF,
     UpPropagationNMF,
-    hoyer,
+    constrained,
     l0,
     sparse,
 )
@@ -123,7 +123,7 @@ def test_codes_are_those_of_transform(method, X):
 def test_tensors_equal_arrays(method, X, monkeypatch):
     """With one solver for both kinds of array: by itself each has its own."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(hoyer, "Auto", Nesterov)
+    monkeypatch.setattr(constrained, "Auto", Nesterov)
     monkeypatch.setattr(l0, "Auto", Nesterov)
     monkeypatch.setattr(sparse, "Plan", partial(sparse.Plan, solver=Nesterov()))
     here = clone(method).fit(X)

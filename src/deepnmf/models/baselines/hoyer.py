@@ -59,7 +59,7 @@ class HoyerNMF(ConstrainedNMF):
         for name in ("sparseness_W", "sparseness_H"):
             value = getattr(self, name)
             if value is not None and not 0 < number(name, value) < 1:
-                raise ValueError(f"{name}: {value!r} must be None, or above 0 and below 1.")
+                raise ValueError(f"{name}: {value!r} must be None, or strictly between 0 and 1.")
         return super()._sizes()
 
     def _constraints(self) -> tuple[Sparseness | None, Sparseness | None]:
