@@ -180,7 +180,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(processes, tmp_path):
     assert path.read_bytes() == old
     assert list(tmp_path.iterdir()) == [path]
     (message,) = [one for one in messages if "checkpoint" in one]
-    assert "the one before it stays" in message
+    assert "the previous one stays" in message
     assert "Free some space" in message
 
 
@@ -219,11 +219,11 @@ def test_what_is_no_checkpoint_is_refused(low_rank, tmp_path):
     path = tmp_path / "fit.ckpt"
     for content in (b"", b"notes", b"\x08\0\0\0\0\0\0\0{}      ", os.urandom(500)):
         path.write_bytes(content)
-        with pytest.raises(CheckpointError, match="is no checkpoint of deepnmf"):
+        with pytest.raises(CheckpointError, match="is not a deepnmf checkpoint"):
             deepnmf.dnmf(4, checkpoint=path).fit(X)
         assert path.read_bytes() == content, "it is not overwritten"
     deepnmf.dnmf(4, max_iter=2, tol=0).fit(X).save(path)
-    with pytest.raises(CheckpointError, match="is no checkpoint of deepnmf"):
+    with pytest.raises(CheckpointError, match="is not a deepnmf checkpoint"):
         deepnmf.dnmf(4, checkpoint=path).fit(X)
     with pytest.raises(ValueError, match="does not exist"):
         deepnmf.dnmf(4, checkpoint=tmp_path / "nowhere" / "fit.ckpt").fit(X)

@@ -314,7 +314,7 @@ def test_when_copies_are_made(monkeypatch):
     assert not log.due({"here"})
     log.note(b"one more")
     assert log.due({"here"})
-    log.begin_anew({0: (None, "there")}, begun=log.since)
+    log.restart({0: (None, "there")}, begun=log.since)
     log.cost = 1e9
     assert not log.due({"here", "there"})
     assert log.due({"here"})

@@ -87,9 +87,9 @@ class Doubled(SquaredL1):
 def test_a_part_of_ones_own(low_rank, tmp_path):
     fitted = deepnmf.DeepNMF(5, penalty_W=Doubled(0.1), **QUICK).fit(low_rank.T)
     fitted.save(tmp_path / "model.safetensors")
-    with pytest.raises(ModelFileError, match=r"parts=\[Doubled\]"):
+    with pytest.raises(ModelFileError, match=r"classes=\[Doubled\]"):
         deepnmf.load(tmp_path / "model.safetensors")
-    loaded = deepnmf.load(tmp_path / "model.safetensors", parts=[Doubled])
+    loaded = deepnmf.load(tmp_path / "model.safetensors", classes=[Doubled])
     assert loaded.penalty_W == Doubled(0.1)
 
 
@@ -111,7 +111,7 @@ def test_what_is_no_model_is_refused(saved, tmp_path):
         with pytest.raises(ModelFileError, match="not a deepnmf model file, or is cut short"):
             deepnmf.load(saved)
     save_file({"a": np.ones(3)}, saved)
-    with pytest.raises(ModelFileError, match="no deepnmf model"):
+    with pytest.raises(ModelFileError, match="not a deepnmf model"):
         deepnmf.load(saved)
     save_file({"a": np.ones(3)}, saved, {"deepnmf": "{"})
     with pytest.raises(ModelFileError, match="header"):

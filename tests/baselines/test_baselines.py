@@ -25,7 +25,7 @@ from deepnmf.models.baselines import (
     SemiNMF,
     SparseNMF,
     UpPropagationNMF,
-    hoyer,
+    constrained,
     l0,
     sparse,
 )
@@ -123,7 +123,7 @@ def test_codes_are_those_of_transform(method, X):
 def test_tensors_equal_arrays(method, X, monkeypatch):
     """With one solver for both kinds of array: by itself each has its own."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(hoyer, "Auto", Nesterov)
+    monkeypatch.setattr(constrained, "Auto", Nesterov)
     monkeypatch.setattr(l0, "Auto", Nesterov)
     monkeypatch.setattr(sparse, "Plan", partial(sparse.Plan, solver=Nesterov()))
     here = clone(method).fit(X)
@@ -204,7 +204,7 @@ def test_a_callback_stops_a_fit(method, X):
         (GraphNMF(4, graph=np.triu(np.ones((40, 40)))), "symmetric"),
         (DeepSemiNMF((6, 4), link="root"), "any sign"),
         (MultilayerNMF((6, 4), theta=(0.1,)), "one per layer"),
-        (MultilayerNMF((6, 4), start=Given([np.ones((30, 6))])), "cannot be given"),
+        (MultilayerNMF((6, 4), start=Given([np.ones((30, 6))])), "cannot be given"),  # type: ignore[arg-type]
         (NsNMF(4, start=Given([np.ones((30, 3))], np.ones((40, 3)))), "needed"),
         (NsNMF(4, start=Given([-np.ones((30, 4))], np.ones((40, 4)))), "W has entries"),
         (SemiNMF(4, start=Given([np.ones((30, 4))], -np.ones((40, 4)))), "codes has entries"),

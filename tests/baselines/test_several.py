@@ -189,6 +189,27 @@ def test_what_cannot_work_is_refused(model, given, message):
         model.fit(given)
 
 
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (JointNMF(3, sparsity=-1), "sparsity"),
+        (JointNMF(3, shared="both"), "shared must be one of"),
+        (IntegrativeNMF(3, strength=float("nan")), "strength"),
+    ],
+)
+def test_settings_are_checked_without_data(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.check()
+
+
+def test_tensors_are_fitted_as_arrays(method, sets):
+    torch = pytest.importorskip("torch")
+    method.set_params(max_iter=5, tol=0)
+    expected = method.fit(sets).codes_
+    codes = method.fit([torch.from_numpy(data) for data in sets]).codes_
+    np.testing.assert_array_equal(codes, expected)
+
+
 def test_new_data_must_have_the_features_that_were_fitted(sets):
     few = [scipy.sparse.csr_array(one[:, :-1]) for one in sets]
     for model in (JointNMF(3, random_state=0), IntegrativeNMF(3, random_state=0)):

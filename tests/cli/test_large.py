@@ -80,7 +80,7 @@ def test_errors_are_one_line(call, folder):
         (2, ("x.npy", "--dask", "local:2", "--model", "semi-nmf"), "all its data in memory"),
         (2, ("x.npy", "--checkpoint", "x", "--model", "semi-nmf"), "no such option"),
         (1, ("x.npy", "--checkpoint", folder / "no" / "x"), "does not exist"),
-        (1, ("x.npy", "--checkpoint", folder / "x.npy"), "no checkpoint of deepnmf"),
+        (1, ("x.npy", "--checkpoint", folder / "x.npy"), "not a deepnmf checkpoint"),
     ):
         file, *rest = arguments
         returned, out, err = call("fit", folder / file, "-o", folder / "m.safetensors", *rest)

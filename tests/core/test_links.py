@@ -112,7 +112,7 @@ def test_a_link_of_ones_own_is_one_dataclass(low_rank, scaling, tmp_path):
     values = [r["objective"] for r in model.history_ if r["stage"] == "finetune"]
     assert np.diff(values).max() <= 1e-9
     model.save(tmp_path / "model.safetensors")
-    loaded = deepnmf.load(tmp_path / "model.safetensors", parts=[Cube])
+    loaded = deepnmf.load(tmp_path / "model.safetensors", classes=[Cube])
     np.testing.assert_array_equal(loaded.transform(low_rank.T), model.transform(low_rank.T))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -79,6 +81,42 @@ def test_bad_entries_are_refused_in_the_same_words(kind, X, tmp_path):
     place = r"X\[2, 3\]" if kind == "list of blocks" else r"X\[12, 3\]"
     with pytest.raises(ValueError, match=rf"Negative values.*{place} = -1.0"):
         _ = open_samples(KINDS[kind](X, tmp_path), NEEDS).data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_entries_whose_products_vanish_are_refused(kind, X, tmp_path):
+    with pytest.raises(ValueError, match="too small for its precision"):
+        _ = open_samples(KINDS[kind](X * 1e-90, tmp_path), NEEDS).data
+
+
+@pytest.mark.parametrize("kind", ["array", "csr", "memmap", "list of blocks", "Dask"])
+@pytest.mark.parametrize("max_memory", [None, "1MB"])
+def test_complex_entries_are_refused(kind, max_memory, X, tmp_path):
+    needs = replace(NEEDS, max_memory=max_memory)
+    with pytest.raises(ValueError, match="(?i)complex"):
+        _ = open_samples(KINDS[kind](X + 1j, tmp_path), needs).data
+
+
+def test_blocks_may_be_data_frames(X):
+    frames = [pytest.importorskip("pandas").DataFrame(block) for block in (X[:10], X[10:])]
+    with open_samples(frames, NEEDS) as samples:
+        np.testing.assert_array_equal(np.concatenate(list(samples.data.each()), axis=1), X.T)
+
+
+def test_dask_chunks_may_be_empty(X):
+    chunks = ((10, 0, 30, 0), (30,))
+    given = pytest.importorskip("dask.array").from_array(X, chunks=chunks)
+    model = deepnmf.sdnmf_l((6, 3), max_iter=3, pretrain_iter=3, tol=0, random_state=0)
+    Z = model.fit(given).transform(given)
+    assert Z.chunks[0] == chunks[0]
+    np.testing.assert_allclose(np.asarray(Z), model.transform(X), rtol=1e-6, atol=1e-9)
+
+
+def test_lazy_codes_are_those_of_the_model_that_was_asked(X, tmp_path):
+    model = deepnmf.sdnmf_l((6, 3), max_iter=3, pretrain_iter=3, tol=0, random_state=0).fit(X)
+    lazy, expected = model.transform(dask_array(X, tmp_path)), model.transform(X)
+    model.fit(X[:, ::-1].copy())
+    np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["array", "csr", "tensor", "list of blocks", "Dask"])

@@ -1,7 +1,8 @@
-"""Files that are written completely or not at all."""
+"""Write files completely or not at all."""
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import BinaryIO
 def write_atomically(
     path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], None]
 ) -> None:
-    """Write a file beside its place, then rename it: the old file or the new one, never half.
+    """Write a temporary file in the same folder, then rename it: readers see the old file or the
+    new one, never half of one.
 
-    `content` is the bytes, or a function that writes them. A link is followed, and a device is
-    written to.
+    `content` is bytes, or a function that writes them. Links are followed; a device such as
+    /dev/stdout is written to directly.
     """
     write = content if callable(content) else lambda file: file.write(content)
     path = Path(path).resolve()
@@ -23,16 +25,16 @@ def write_atomically(
             write(file)
         return
     remove_leftovers(path)
-    beside = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
-    if os.name == "posix":  # the new name must survive a power cut, too
+        temporary.unlink(missing_ok=True)
+    if os.name == "posix":  # so that the rename survives a power cut
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -41,12 +43,13 @@ def write_atomically(
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove half-written files of processes that are gone."""
-    name = path.name[:200].replace("[", "[[]")
-    for leftover in path.parent.glob(f".{name}.*.part"):
+    """Remove temporary files that processes left behind when they died."""
+    if os.name != "posix":  # elsewhere os.kill(pid, 0) would stop the process, not look for it
+        return
+    for leftover in path.parent.glob(f".{glob.escape(path.name[:200])}.*.part"):
         try:
             os.kill(int(leftover.name.split(".")[-2]), 0)
         except ProcessLookupError:
             leftover.unlink(missing_ok=True)
-        except (ValueError, PermissionError, OSError):
+        except (ValueError, OSError):
             continue

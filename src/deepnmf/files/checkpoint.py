@@ -1,6 +1,6 @@
-"""Checkpoints: where a fit stands, in a file from which the same fit continues.
+"""Checkpoints: files from which a stopped fit continues.
 
-The file records the settings and the data of its fit, and is refused for others.
+A checkpoint records the settings and the data of its fit, and is refused for others.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from deepnmf.version import __version__
 FORMAT = 3
 KEY = "deepnmf-checkpoint"
 UNCOMPARED = ("callback", "verbose", "checkpoint")
-"""Parameters that may differ from those of the fit that continues."""
+"""Parameters that may differ between a fit and its checkpoint."""
 STATES = {
     state.__name__: state
     for state in (Point, Factors, NonlinearFactors, Moving, Sums, Work, Memory, Pace)
@@ -47,9 +48,9 @@ STATES = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Keep a fit in the file `path`, at most every so many seconds, and after its last sweep.
+    """Store a fit in the file `path`, at most once in `every` seconds, and after its last sweep.
 
-    `checkpoint="fit.ckpt"` of a model is short for `Checkpoint("fit.ckpt")`.
+    `DeepNMF(checkpoint="fit.ckpt")` is short for `DeepNMF(checkpoint=Checkpoint("fit.ckpt"))`.
     """
 
     path: str | os.PathLike[str]
@@ -61,7 +62,7 @@ class CheckpointError(ValueError):
 
 
 class CheckpointFile:
-    """The checkpoint of one fit: the settings and data it belongs to, and its file."""
+    """The checkpoint file of one fit, with the settings and data it belongs to."""
 
     def __init__(
         self,
@@ -82,22 +83,22 @@ class CheckpointFile:
         remove_leftovers(self.path)
         if not self.path.parent.is_dir():
             raise CheckpointError(
-                f"checkpoint: the folder {self.path.parent} does not exist. Make it first."
+                f"checkpoint: the folder {self.path.parent} does not exist. Create it first."
             )
 
     def begun(self, generators: Generators) -> tuple[Point, list[Record]] | None:
-        """The point and history in the file, None if there is no file. The generators are set to
-        where they were."""
+        """The point and history in the file, or None if there is no file. Sets the generators to
+        their state at that point."""
         if not self.path.exists():
             return None
         try:
             with safe_open(self.path, "numpy") as file:
                 header = json.loads((file.metadata() or {})[KEY])
                 self._compare(header)
-                point = from_json(header["point"], STATES, lambda told: self._loaded(file, told))
-        except (SafetensorError, KeyError, json.JSONDecodeError, OSError, IsADirectoryError) as bad:
+                point = from_json(header["point"], STATES, partial(self._loaded, file))
+        except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as problem:
             raise CheckpointError(
-                f"checkpoint: {self.path} is no checkpoint of deepnmf ({type(bad).__name__}). "
+                f"checkpoint: {self.path} is not a deepnmf checkpoint ({type(problem).__name__}). "
                 "Delete it, or give another path."
             ) from None
         for generator, state in zip(generators, header["random"], strict=True):
@@ -112,17 +113,17 @@ class CheckpointFile:
         *,
         at_once: bool = False,
     ) -> None:
-        """Write where the fit stands, if it is time to."""
+        """Write the point if it is time to, or at once."""
         if not at_once and time.monotonic() - self.last < self.every:
             return
         try:
             self._write(point(), history, generators)
         except OSError as problem:
             if not self.failed:
-                kept = "the one before it stays" if self.path.exists() else "there is none yet"
+                before = "the previous one stays" if self.path.exists() else "there is none yet"
                 self.warn(
-                    f"checkpoint: {self.path} cannot be written ({problem.strerror}); {kept}, and "
-                    "the fit continues. Free some space, or set another path.",
+                    f"checkpoint: {self.path} cannot be written ({problem.strerror}); {before}, "
+                    "and the fit continues. Free some space, or set another path.",
                     UserWarning,
                 )
             self.failed = True
@@ -131,17 +132,17 @@ class CheckpointFile:
     def _compare(self, header: dict[str, Any]) -> None:
         if header["format"] != FORMAT:
             raise CheckpointError(
-                f"checkpoint: {self.path} was written by deepnmf {header['version']}, in a form "
+                f"checkpoint: {self.path} was written by deepnmf {header['version']}, in a format "
                 "that this version does not read. Delete it, or give another path."
             )
         for what, there, here in (
             ("data", header["data"], self.data),
             ("settings", header["settings"], self.settings),
         ):
-            names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
-            if names:
-                name = names[0]
-                rest = f" (and {', '.join(names[1:])})" if names[1:] else ""
+            different = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+            if different:
+                name, *others = different
+                rest = f" (and {', '.join(others)})" if others else ""
                 raise CheckpointError(
                     f"checkpoint: {self.path} is of a fit with other {what}: {name} is "
                     f"{there.get(name)} there and {here.get(name)} here{rest}. Delete it to start "
@@ -168,16 +169,16 @@ class CheckpointFile:
         return to_json(value, lambda leaf: self._stored(tensors, leaf), leaves=(Node,))
 
     def _stored(self, tensors: TensorFile, value: Any) -> Any:
-        """What stands in the JSON for an array, or for values by blocks."""
+        """What the JSON holds in place of an array, or of one value per block."""
         if isinstance(value, np.ndarray | np.generic) or is_tensor(value):
             array = to_numpy(value)
-            # In its order in memory: products round differently for other orders.
+            # Keep the order in memory: it decides how products are rounded.
             turned = array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous
             array = array.T if turned else array
             name = tensors.add(array.dtype, array.shape, lambda: array)
             return {"tensor": name, "turned": turned}
         if isinstance(value, Blocked):
-            blocks = iter(value.each())  # one after another, as they are written
+            blocks = iter(value.each())  # each is computed when it is written
             rows, widths = value.shape[0], value.layout.widths
             names = [tensors.add(value.dtype, (rows, n), lambda: next(blocks)) for n in widths]
             return {"blocks": names, "rows": rows, "dtype": value.dtype.name}
@@ -187,26 +188,26 @@ class CheckpointFile:
         if value is None or isinstance(value, bool | int | float | str):
             return NotImplemented
         raise ValueError(
-            f"checkpoint: the solver remembers a {type(value).__name__}, which cannot be kept. Use "
-            "a solver of deepnmf.solvers, or checkpoint=None."
+            f"checkpoint: the solver remembers a {type(value).__name__}, which cannot be stored. "
+            "Use a solver of deepnmf.solvers, or checkpoint=None."
         )
 
-    def _loaded(self, file: Any, told: dict[str, Any]) -> Any:
-        """What `_stored` wrote, where the data live."""
-        if "tensor" in told:
-            array = kept_as(file.get_tensor(told["tensor"])[()], self.like)
-            return array.T if told["turned"] else array
-        if "blocks" in told:
-            blocks = (file.get_tensor(name) for name in told["blocks"])
-            return layout_of([self.like]).put(blocks, told["rows"], np.dtype(told["dtype"]))
-        each = told["each"]
+    def _loaded(self, file: Any, record: dict[str, Any]) -> Any:
+        """The value that `_stored` wrote, on the device of the data."""
+        if "tensor" in record:
+            array = kept_as(file.get_tensor(record["tensor"])[()], self.like)
+            return array.T if record["turned"] else array
+        if "blocks" in record:
+            blocks = (file.get_tensor(name) for name in record["blocks"])
+            return layout_of([self.like]).put(blocks, record["rows"], np.dtype(record["dtype"]))
+        load = partial(self._loaded, file)
         return layout_of([self.like]).keep(
-            [from_json(entry, STATES, lambda leaf: self._loaded(file, leaf)) for entry in each]
+            [from_json(entry, STATES, load) for entry in record["each"]]
         )
 
 
 def checkpoint_of(setting: Any) -> Checkpoint | None:
-    """A `Checkpoint` from a path, or as it is."""
+    """The `Checkpoint` that the parameter of a model describes."""
     if isinstance(setting, Checkpoint):
         if not (isinstance(setting.every, int | float) and setting.every >= 0):
             raise ValueError(f"checkpoint: every={setting.every!r} is not a number of seconds ≥ 0.")

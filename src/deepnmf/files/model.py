@@ -27,7 +27,7 @@ NAMED = {
     kind.__name__: kind
     for kind in (*(kind for table in TABLES for kind in table.values()), TopLayer, Given)
 }
-"""The classes that parameters are made of."""
+"""The classes whose objects parameters may be."""
 
 
 class ModelFileError(ValueError):
@@ -41,7 +41,7 @@ def write_model(
     weights: Iterable[Any],
     header: Mapping[str, Any],
 ) -> None:
-    """Write weights, parameters and whatever else the header has, which JSON must hold."""
+    """Write weights, parameters, and a header of values that JSON can hold."""
     tensors = TensorFile()
     for layer, W in enumerate(weights, 1):
         _add(tensors, W, f"W_{layer}")
@@ -78,29 +78,29 @@ def _add(tensors: TensorFile, array: Any, name: str) -> str:
 def read_model(
     path: str | os.PathLike[str], classes: Iterable[type] = ()
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """The header, its parameters as objects, and the weights. `classes`: the user's own that the
-    parameters are made of."""
+    """The header, with its parameters as objects, and the weights. `classes` are the user's own
+    classes that the parameters use."""
     header, tensors = _read(Path(path))
     known = NAMED | {kind.__name__: kind for kind in classes}
     try:
         parameters = header["parameters"].items()
         header["parameters"] = {
-            name: from_json(value, known, lambda written: tensors[written["tensor"]])
+            name: from_json(value, known, lambda record: tensors[record["tensor"]])
             for name, value in parameters
         }
         depth = sum(name.startswith("W_") for name in tensors)
         return header, [tensors[f"W_{layer}"] for layer in range(1, depth + 1)]
     except UnknownClassError as problem:
         raise ModelFileError(
-            f"The model uses a class of its author, {problem.name}: pass the class, "
-            f"load(path, parts=[{problem.name}])."
+            f"The model uses {problem.name}, which is not a class of deepnmf: pass it, "
+            f"load(path, classes=[{problem.name}])."
         ) from None
     except (KeyError, TypeError, IndexError, AttributeError) as problem:
         raise damaged(path, problem) from problem
 
 
 def damaged(path: str | os.PathLike[str], problem: Exception) -> ModelFileError:
-    """The error for a file whose content does not make a model."""
+    """The error for a file whose content is not a valid model."""
     return ModelFileError(
         f"{path}: the model file is damaged ({type(problem).__name__}: {problem}). Fit and save "
         "the model again."
@@ -123,7 +123,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         ) from problem
     if text is None:
         raise ModelFileError(
-            f"{path}: is a safetensors file, but no deepnmf model. Write one with model.save or "
+            f"{path}: is a safetensors file, but not a deepnmf model. Write one with model.save or "
             "`deepnmf fit`."
         )
     try:

@@ -1,7 +1,7 @@
-"""Values in a file: every array is a tensor of safetensors, the rest is JSON in its header.
+"""Values in a safetensors file: every array is a tensor, and the rest is JSON in the header.
 
-There is no pickle: a file can only hold the classes that its reader knows. Codes in blocks of
-samples are written and read block by block, so that one block at a time is in memory.
+There is no pickle: a file can only hold classes that its reader knows. Codes in blocks of samples
+are written and read block by block, so that only one block is in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Json = Any
 
 
 class TensorFile:
-    """The tensors of a file to be written, each made when its turn comes."""
+    """The tensors of a file to write. Each is computed when it is written."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, tuple[np.dtype, tuple[int, ...], Callable[[], np.ndarray]]] = {}
@@ -45,15 +45,15 @@ class TensorFile:
         return name
 
     def write(self, file: BinaryIO, metadata: dict[str, str]) -> None:
-        """The file: header, then the tensors one after another."""
+        """Write the header, then the tensors one after another."""
         header: dict[str, Any] = {"__metadata__": metadata}
-        place = 0
+        offset = 0
         for name, (dtype, shape, _) in self.tensors.items():
-            end = place + int(np.prod(shape)) * dtype.itemsize
+            end = offset + int(np.prod(shape)) * dtype.itemsize
             header[name] = {
-                "dtype": TYPES[dtype.name], "shape": list(shape), "data_offsets": [place, end],
+                "dtype": TYPES[dtype.name], "shape": list(shape), "data_offsets": [offset, end],
             }  # fmt: skip
-            place = end
+            offset = end
         raw = json.dumps(header).encode()
         raw += b" " * (-len(raw) % 8)
         file.write(struct.pack("<Q", len(raw)))
@@ -63,9 +63,8 @@ class TensorFile:
 
 
 def to_json(value: Any, store: Callable[[Any], Json], leaves: tuple[type, ...] = ()) -> Json:
-    """A tree of values as JSON. store(leaf) says what stands for a leaf that JSON cannot hold; it
-    is asked first, and returns NotImplemented for the others. Nodes of the types in `leaves` count
-    as leaves."""
+    """A tree of values as JSON. store(leaf) returns what replaces a leaf that JSON cannot hold, and
+    NotImplemented for all others. Nodes of the types in `leaves` count as leaves."""
 
     def leaf(path: tuple[Any, ...], value: Any) -> Json:
         del path

@@ -1,4 +1,4 @@
-"""What to tell users: why a fit stopped, and warnings that point at their line of code."""
+"""What users are told: why a fit stopped, and warnings that point at their line of code."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def warn(message: str, category: type[Warning]) -> None:
 def status(run: Run, tol: float, max_iter: int) -> tuple[str, bool]:
     """Why training stopped, what to do about it, and whether that deserves a warning."""
     if run.reason == "callback":
-        return "stopped by the callback: the model is what had been reached by then.", False
+        return "stopped by the callback: the model is as it was after its last sweep.", False
     if run.reason == "interrupted":
         return (
-            "interrupted by Ctrl-C: the model is the best that had been reached, after "
-            f"{len(run.history)} sweeps in all, {run.sweeps} of them of all layers. Fit "
-            "again to continue: with a checkpoint from here, without one from the start.",
+            f"interrupted by Ctrl-C after {len(run.history)} sweeps, {run.sweeps} of them over all "
+            "layers: the model is the best so far. Fit again to continue: with a checkpoint from "
+            "here, without one from the start.",
             True,
         )
     if run.reason == "converged":
         return (
-            f"converged: sweep {run.sweeps} lowered the objective by less than "
-            f"tol={tol:g} times its value, or left a relative error below that.",
+            f"converged: sweep {run.sweeps} lowered the objective by less than tol={tol:g} times "
+            "its value, or the relative error is below tol.",
             False,
         )
     if tol == 0 or max_iter == 0:
@@ -45,14 +45,14 @@ def status(run: Run, tol: float, max_iter: int) -> tuple[str, bool]:
     fall = (last[-2] - last[-1]) / last[-1] if len(last) > 1 and last[-1] > 0 else float("inf")
     return (
         f"stopped at max_iter={max_iter} with the objective still falling by {fall:.1e} of "
-        f"its value a sweep (tol={tol:g}). Raise max_iter for a better fit, or tol if this "
+        f"its value per sweep (tol={tol:g}). Raise max_iter for a better fit, or tol if this "
         "one is good enough.",
         True,
     )
 
 
 def interrupted(model: Any) -> bool:
-    """Whether Ctrl-C ended this model's fit before its end."""
+    """Whether Ctrl-C ended the fit of a model early."""
     return getattr(model, "reason_", None) == "interrupted"
 
 
@@ -64,15 +64,15 @@ def unfinished(model: Any) -> bool:
 
 
 def complete(model: Any) -> Any:
-    """The model. If Ctrl-C ended its fit early, KeyboardInterrupt again: one of many fits must not
-    count then, and the others must not begin."""
+    """The model. Raises KeyboardInterrupt if Ctrl-C ended its fit early, so that it does not count
+    as one of many fits, and the others do not start."""
     if interrupted(model):
         raise KeyboardInterrupt
     return model
 
 
 def warn_of_dead_units(plan: Plan, run: Run) -> None:
-    """Through a link, units can be lost for good: say so when more than a tenth are."""
+    """Warn if more than a tenth of the units are dead. Through a link they stay so."""
     dead = run.history[-1]["dead"] if run.history else 0
     if not plan.link.linear and len(plan.sizes) > 1 and dead > sum(plan.sizes) / 10:
         warn(
@@ -84,7 +84,7 @@ def warn_of_dead_units(plan: Plan, run: Run) -> None:
 
 
 def warn_of_clipped_codes(link: Link, H: Array) -> None:
-    """Say so when g cannot take a tenth of the codes as they are."""
+    """Warn if more than a tenth of the codes are outside the domain of g."""
     xp = namespace(H)
     low, high = link.domain
     outside = float(xp.mean(xp.astype((low > H) | (high < H), xp.float64)))
@@ -92,6 +92,6 @@ def warn_of_clipped_codes(link: Link, H: Array) -> None:
         warn(
             f"project_codes: {outside:.0%} of the codes are outside the domain of "
             f"{type(link).__name__}, [{low:.3g}, {high:.3g}], and are clipped to it. Use "
-            'link="root", whose domain has no edge above 0, or project_codes=False.',
+            'link="root", whose domain is all numbers ≥ 0, or project_codes=False.',
             UserWarning,
         )

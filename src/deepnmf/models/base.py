@@ -1,14 +1,16 @@
-"""The one contract of all models: what is written once, and what a model brings.
+"""The one contract of all models.
 
 A model brings its sizes, its training, its encoding and its decoder. Everything else, from `fit` to
-`save`, stands here. Outside, samples are rows; inside, they are columns.
+`save`, is written here once. Users see samples as rows; inside, they are columns.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -19,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from deepnmf.arrays import Array, Dense, eye, to_device
+from deepnmf.arrays import Array, eye, to_device
 from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import copied
 from deepnmf.core.decode import basis_of, decode
@@ -41,12 +43,12 @@ Seed = int | np.random.RandomState | None
 
 
 class Factorization(BaseEstimator, ABC):
-    """What every model shares: settings that are checked, seeds, and the story of a fit."""
+    """What every model shares: checked settings, seeds, and attributes that tell how a fit went."""
 
     name: ClassVar[str] = ""
-    """What the command line calls the model."""
+    """The name of the model on the command line."""
     purpose: ClassVar[str] = ""
-    """A line on what the model is for."""
+    """One line that says what the model is for."""
     several: ClassVar[bool] = False
     """Whether it takes several data sets."""
 
@@ -64,7 +66,7 @@ class Factorization(BaseEstimator, ABC):
     reason_: Reason | str
 
     def check(self) -> None:
-        """Refuse settings that cannot work, and say what to do instead."""
+        """Refuse settings that cannot work; the message says what to do instead."""
         number("tol", self.tol)
         whole_number("max_iter", self.max_iter, least=0)
         if self.callback is not None and not callable(self.callback):
@@ -105,9 +107,9 @@ class MatrixFactorization(
     """Whether X and the weights may have negative entries."""
     takes_sparse: ClassVar[bool] = True
     stacks: ClassVar[bool] = False
-    """Whether runs can be fitted as one stack on a card."""
+    """Whether several runs can be fitted as one stack on a GPU."""
     footprint: ClassVar[int] = 20
-    """How many arrays as large as the widest codes one run of a stack keeps."""
+    """How many arrays as large as the widest codes a run of a stack has in memory."""
 
     project_codes = False
     device: str | None = None
@@ -120,18 +122,18 @@ class MatrixFactorization(
 
     @abstractmethod
     def _sizes(self) -> tuple[int, ...]:
-        """(k_1, …, k_L). Refuses every setting of the model that cannot work."""
+        """(k_1, …, k_L). Refuses all settings of the model that cannot work."""
 
     @abstractmethod
     def _train(self, X: Array, watch: Watch) -> Trained:
-        """Fit X (m, n); a model that `stacks` also X (…, m, n), with a generator per run."""
+        """Fit X (m, n). A model that `stacks` also fits X (…, m, n), with one generator per run."""
 
     @abstractmethod
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
-        """The codes H_l of X (m, n) by the weights of layers 1 … l."""
+        """The codes H_l of X (m, n), given the weights of layers 1 … l."""
 
     def _decoder(self, weights: Sequence[Array]) -> tuple[Sequence[Array], Link]:
-        """The weights of layers 1 … l as decoding uses them, and the link between them."""
+        """The matrices that decode layers 1 … l, and the link between them."""
         return weights, Identity()
 
     def _needs(self, *, fitting: bool) -> Needs:
@@ -146,7 +148,7 @@ class MatrixFactorization(
         )
 
     def _keeper(self, samples: Samples) -> Keeper | None:
-        """What stores points of the fit, so that it can continue."""
+        """The checkpoint from which a stopped fit continues, if the model has one."""
         del samples
         return None
 
@@ -193,7 +195,7 @@ class MatrixFactorization(
             return self._codes_of(samples, layer)
 
     def inverse_transform(self, Z: Any, layer: int | None = None) -> Array:
-        """What codes decode to: (n_samples, n_features). `layer` as in `transform`."""
+        """Decode codes to (n_samples, n_features). `layer` as in `transform`."""
         layer = self._fitted_layer(layer)
         weights, link = self._decoder(self.weights_[:layer])
         H = check_codes(Z, list(weights), link).T
@@ -202,12 +204,12 @@ class MatrixFactorization(
         return decode(weights, link, H).T
 
     def basis(self, layer: int | None = None) -> Array:
-        """(k_layer, n_features): what a unit code of that layer decodes to."""
+        """What unit codes of a layer decode to: (k_layer, n_features), one row per part."""
         W = self.weights_[self._fitted_layer(layer) - 1]
         return self.inverse_transform(eye(W.shape[-1], W), layer)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean over samples of ‖x − x̂‖²: higher is better."""
+        """Minus the mean of ‖x − x̂‖² over the samples. Higher is better."""
         self._fitted_layer(None)
         with open_samples(X, self._needs(fitting=False)) as samples:
             weights = [to_device(W, samples.data) for W in self.weights_]
@@ -238,7 +240,7 @@ class MatrixFactorization(
         listener.end()
 
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
-        """Set the fitted attributes; `error` is ‖X − X̂‖², `basis` what a unit of H decodes to."""
+        """Set the fitted attributes. `error` is ‖X − X̂‖², `basis` what unit codes decode to."""
         self.n_features_in_ = samples.features
         self.__dict__.pop("feature_names_in_", None)
         if samples.feature_names is not None:
@@ -246,19 +248,20 @@ class MatrixFactorization(
         self.weights_ = [samples.home(W) for W in run.weights]
         R = self._decoder(run.weights)[1].scale(run.H) if self.project_codes else 1.0
         self.code_scale_ = R if isinstance(R, float) else float(R[0, 0])
-        self._keep_story(run)
         self.components_ = self.basis() if self.project_codes else samples.home(basis).T
         self.reconstruction_err_ = error**0.5
+        self._keep_story(run)
 
-    def _squared_error(self, X: Array, weights: Sequence[Array], H: Array) -> Dense:
+    def _squared_error(self, X: Array, weights: Sequence[Array], H: Array) -> Any:
         """‖X − X̂‖² per run."""
         used, link = self._decoder(weights)
         return (signed_squared_error if self.signed else squared_error)(X, used, link, H)
 
     def _codes_of(self, samples: Samples, layer: int) -> Array:
-        """The codes (n, k_layer) of samples, as `transform` returns them."""
+        """The codes (n, k_layer) that `transform` returns."""
         size = int(self.weights_[layer - 1].shape[-1])
-        return samples.encoded(partial(self._coded, layer=layer), size)
+        # Dask computes the codes later. A copy keeps these weights if the model is fitted again.
+        return samples.encoded(partial(copy.copy(self)._coded, layer=layer), size)
 
     def _coded(self, X: Array, layer: int) -> Array:
         H = self._encode(X, [to_device(W, X) for W in self.weights_[:layer]])
@@ -267,7 +270,7 @@ class MatrixFactorization(
         return H
 
     def _fitted_layer(self, layer: int | None) -> int:
-        """A layer of the fitted model, whose settings must still be those of its weights."""
+        """The number of a layer. The settings must still match the fitted weights."""
         check_is_fitted(self)
         fitted = tuple(int(W.shape[-1]) for W in self.weights_)
         if self._sizes() != fitted:
@@ -292,16 +295,16 @@ class MatrixFactorization(
         models: Sequence[Sequence[MatrixFactorization]],
         sets: Sequence[InMemory],
     ) -> None:
-        """Train `data`, a stack of these sets, and keep every run in its model."""
+        """Train on `data`, a stack of these sets, and store every run in its model."""
         trained = self._train(data, Watch(None, None, generators))
         errors = self._squared_error(data, trained.weights, trained.H).tolist()
         bases = basis_of(*self._decoder(trained.weights))
         for place, run in zip(np.ndindex(trained.sweeps.shape), trained.runs(), strict=True):
             row, column = place
-            # A model of its own, not a view of the stack.
+            # Clones, because a view would keep the whole stack in memory.
             weights = tuple(copied(W) for W in run.weights)
-            own = Run(weights, copied(run.H), run.history, run.sweeps, run.reason)
-            models[row][column]._keep(sets[row], own, errors[row][column], copied(bases[place]))
+            run = replace(run, weights=weights, H=copied(run.H))
+            models[row][column]._keep(sets[row], run, errors[row][column], copied(bases[place]))
 
     def _encode_stack(
         self,
@@ -310,7 +313,7 @@ class MatrixFactorization(
         models: Sequence[Sequence[MatrixFactorization]],
         layer: int,
     ) -> Array:
-        """Codes (sets, models, k, n) at a layer, for weights of the same stack."""
+        """Codes (sets, models, k, n) at a layer, by a stack of weights."""
         H = self._encode(X, weights)
         if not self.project_codes or layer < len(self._sizes()):
             return H

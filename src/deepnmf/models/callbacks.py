@@ -1,4 +1,4 @@
-"""Who hears of a fit while it runs: the user's function, the screen, scikit-learn's callbacks."""
+"""Who follows a fit while it runs: the user's function, the screen, scikit-learn's callbacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ try:  # scikit-learn 1.9 and later
 except ImportError:
 
     class CallbackSupport:  # type: ignore[no-redef]
-        """scikit-learn before 1.9 has no callbacks of its own."""
+        """scikit-learn before 1.9 has no callbacks."""
 
     def with_callbacks(method: Method) -> Method:
         """Nothing to set up or tear down."""
@@ -33,7 +33,7 @@ except ImportError:
 
 
 class FitListener:
-    """Passes the records of one fit on."""
+    """Passes on the records of one fit."""
 
     def __init__(self, model: MatrixFactorization, samples: Samples) -> None:
         self.model, self.samples = model, samples
@@ -57,7 +57,7 @@ class FitListener:
             )
 
     def __call__(self, record: Record, weights: Sequence[Array]) -> bool:
-        """Whether anybody wants the fit stopped."""
+        """Pass on a record. True if a callback asks to stop the fit."""
         stop = False
         if self.model.verbose:
             print(_line(record))
@@ -74,8 +74,9 @@ class FitListener:
         return stop
 
     def _fitted(self, record: Record, weights: Sequence[Array]) -> dict[str, Any]:
-        """The attributes that make the model usable as if the fit had stopped here."""
-        if record["stage"] == "pretrain":
+        """The attributes that the model would have if the fit stopped here. There are none yet in
+        pre-training, nor where a method works on another matrix than X."""
+        if record["stage"] == "pretrain" or weights[0].shape[-2] != self.samples.features:
             return {}
         home = self.samples.home
         return {

@@ -1,4 +1,4 @@
-"""DeepNMF: the sparse deep models of the paper, as settings of one estimator."""
+"""DeepNMF: all models of the paper as settings of one estimator."""
 
 from __future__ import annotations
 
@@ -29,77 +29,80 @@ Penalties = None | Penalty | TopLayer | Sequence[Penalty | None]
 class DeepNMF(MatrixFactorization):
     """Sparse deep nonnegative matrix factorization, X ≈ W_1 φ(W_2 φ(… φ(W_L H_L))).
 
-    Minimises ½‖X − X̂‖² + Σ_l R_l(W_l) + R(H_L) over factors ≥ 0, layer by layer first
+    Minimises ½‖X − X̂‖² + Σ_l R_l(W_l) + R(H_L) over factors ≥ 0: first layer by layer
     (pre-training), then all layers together (fine-tuning). The models of Guo and Zhang are
-    settings of this class: see `deepnmf.models.presets`.
+    settings of this class; `sdnmf_l` and the other presets make them.
 
     Parameters
     ----------
     layer_sizes : tuple of int, or int
-        Parts per layer, from the data up: (k_1, …, k_L).
+        The number of parts in each layer, from the data up: (k_1, …, k_L). A number is a single
+        layer.
     link : str or Link, default="identity"
         The function between layers: "identity" (the linear models), "root", "tanh", "sigmoid",
         "softplus", or your own Link.
     project_codes : bool, default=False
-        Return g(H_L) instead of H_L.
-    penalty_W, penalty_H : None, Penalty, TopLayer or one per layer
-        Penalties on the weights and on the codes. In fine-tuning only the codes of the last layer
-        exist, and its penalty is used.
+        Return g(H_L) instead of H_L, where g is the inverse of the link.
+    penalty_W, penalty_H : None, Penalty, TopLayer or one per layer, default=None
+        Penalties on the weights and on the codes. Pre-training uses the codes penalty of every
+        layer; fine-tuning only that of the last, whose codes are the only ones left.
     scaling : "paper" or "fixed", default="paper"
-        "paper" is the objective as printed, in which the penalty of one factor fades as the other
-        takes over its scale. "fixed" fixes the scale of every factor without a penalty, so that
-        sparsity does not depend on when training stops.
+        "paper" is the objective as printed. Its penalty on one factor fades as the other takes
+        over the scale. "fixed" fixes the scale of every factor without a penalty, so that sparsity
+        does not depend on when training stops.
     start : "nnsvd", "random", Start or Given, default="nnsvd"
-        Where a fit begins. A `Given` holds weights, and codes if you have them.
+        Where a fit begins. A `Given` holds your own weights, and codes if you have them.
     fill : "zero", "mean", "random" or float, default="random"
-        What NNSVD's zeros become.
+        What replaces the zeros of an NNSVD start.
     solver : "auto", "coordinate", "nesterov", "projected_gradient" or Solver, default="auto"
-        "coordinate" is the fast one on a CPU; "nesterov" is the paper's, and works everywhere;
+        "coordinate" is the fastest on a CPU. "nesterov" is that of the paper, and works everywhere.
         "auto" takes the first for NumPy arrays and the second for tensors.
     max_iter : int, default=200
-        Fine-tuning sweeps; with one layer, alternations.
+        The most sweeps of fine-tuning or, with one layer, alternations.
     pretrain_iter : int, default=100
-        Alternations per layer in pre-training.
+        The most alternations per layer in pre-training.
     tol : float, default=1e-4
         Stop a stage when a sweep lowers the objective by less than `tol` times its value, or when
-        the relative error ‖X − X̂‖/‖X‖ is below `tol`. 0: never.
+        the relative error ‖X − X̂‖/‖X‖ is below `tol`. 0 never stops early.
     device : None, "cpu", "cuda" or "auto", default=None
-        None computes where X lives. "auto" takes a CUDA device if there is one.
+        None computes where X is. "auto" uses a CUDA device if there is one.
     max_memory : None, str or int, such as "600MB", default=None
-        Work on blocks of samples within about this much memory; codes that would take more go to
-        a file. Without it, arrays on disk (a NumPy memmap, an HDF5 or zarr array) are worked on in
-        blocks if they would take more than a quarter of the machine's memory. A list of matrices
-        is always worked on block by block.
+        Work on blocks of samples within about this much memory; codes that need more go to a file.
+        Without it, arrays on disk (a NumPy memmap, an HDF5 or zarr array) are read in blocks if
+        the fit would need more than a quarter of the machine's memory. A list of matrices is always
+        worked on block by block.
     checkpoint : None, path or `deepnmf.Checkpoint`, default=None
-        Keep the fit in this file, once a minute and at its end. A fit with the same settings and
+        Store the fit in this file, once a minute and at its end. A fit with the same settings and
         data continues from the file as if it had never stopped; other settings or data are
         refused.
-    callback : callable or None
-        Called with a record (a dict, as in `history_`) after each alternation and sweep. Returning
-        True stops the fit, which keeps what it has. So does Ctrl-C, with a warning.
+    callback : callable or None, default=None
+        Called with a record (a dict, as in `history_`) after each alternation and sweep. If it
+        returns True, the fit stops and keeps what it has. So does Ctrl-C, with a warning.
     verbose : bool, default=False
-        Print a line per record.
-    random_state : int, RandomState or None
+        Print one line per record.
+    random_state : int, RandomState or None, default=None
         Seeds the start. The same seed gives the same model.
 
     Attributes
     ----------
-    weights_ : list of arrays, W_l of shape (k_{l−1}, k_l), with k_0 = n_features
+    weights_ : list of arrays
+        W_1 … W_L. W_l has shape (k_{l−1}, k_l), with k_0 = n_features.
     components_ : array (k_L, n_features)
-        What a unit code decodes to.
+        The parts of the last layer as features: what unit codes decode to.
     code_scale_ : float
-        With `project_codes`, R of the link for the last layer: codes are g(H_L/R). 1 for "root".
+        With `project_codes`, the scale R of the last layer: codes are g(H_L/R). 1 for "root".
     history_ : list of dict
-        Per sweep: stage, layer, sweep, objective, penalty, kkt, dead (units), seconds.
+        One record per sweep: stage, layer, sweep, objective, penalty, kkt (the distance from a
+        stationary point), dead (the number of unused units), seconds.
     reconstruction_err_ : float
         ‖X − X̂‖_F at the end of training.
     n_iter_ : int
-        Fine-tuning sweeps done.
+        The number of fine-tuning sweeps.
     reason_ : str
         Why training stopped: "converged", "limit", "callback" or "interrupted".
     status_ : str
-        The same as a sentence, with what to do about it.
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+        The reason as a sentence, with advice.
+    n_features_in_, feature_names_in_ : as in every scikit-learn estimator
 
     Examples
     --------
@@ -133,7 +136,7 @@ class DeepNMF(MatrixFactorization):
     random_state: Seed = None
 
     def _plan(self) -> Plan:
-        """The plan that the parameters describe; what cannot work is refused."""
+        """The plan that the parameters describe. Refuses settings that cannot work."""
         return plan_of(self)
 
     def _sizes(self) -> tuple[int, ...]:
@@ -141,7 +144,7 @@ class DeepNMF(MatrixFactorization):
 
     @property
     def footprint(self) -> int:  # type: ignore[override]
-        """How many arrays as large as the widest codes one run of a stack keeps."""
+        """How many arrays as large as the widest codes a run of a stack has in memory."""
         return 10 if self._plan().link.linear else 20
 
     def _needs(self, *, fitting: bool) -> Needs:
@@ -150,11 +153,11 @@ class DeepNMF(MatrixFactorization):
         return replace(needs, blocks=True, widest=widest, max_memory=self.max_memory)
 
     def _keeper(self, samples: Samples) -> Keeper | None:
-        where = checkpoint_of(self.checkpoint)
-        if where is None:
+        checkpoint = checkpoint_of(self.checkpoint)
+        if checkpoint is None:
             return None
         parameters = self.get_params(deep=False)
-        return CheckpointFile(where, parameters, samples.data, samples.fingerprint(), warn)
+        return CheckpointFile(checkpoint, parameters, samples.data, samples.fingerprint(), warn)
 
     def _train(self, X: Array, watch: Watch) -> Trained:
         plan = self._plan()
@@ -172,7 +175,7 @@ class DeepNMF(MatrixFactorization):
         return weights, link_of(self.link)
 
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
-        self._stream = None
+        self._stream = None  # a later partial_fit starts from these weights
         super()._keep(samples, run, error, basis)
         plan = self._plan()
         warn_of_dead_units(plan, run)
@@ -180,13 +183,13 @@ class DeepNMF(MatrixFactorization):
             warn_of_clipped_codes(plan.link, run.H / self.code_scale_)
 
     def partial_fit(self, X: Any, y: Any = None, *, forget: float = 0.7) -> DeepNMF:
-        """Learn from another batch of samples, which need not be seen again.
+        """Learn from one more batch of samples; earlier batches are not needed again.
 
-        The first batch is pre-trained on, and should have at least as many samples as the widest
-        layer has parts. What was learned from earlier batches counts `forget` times as much with
-        every new one: 1 for data that come in finitely many batches, less for a stream that
-        changes. After `fit` or `load`, learning starts from the weights, but the samples they were
-        learned from have no weight. `history_` has a record per batch: its objective before the
+        The first batch is used for pre-training, and should have at least as many samples as the
+        widest layer has parts. With every new batch, what was learned from earlier ones counts
+        `forget` times as much: use 1 for a data set in batches, and less for a stream that changes.
+        After `fit` or `load`, learning starts from the weights, but the samples they were learned
+        from have no weight. `history_` has one record per batch, with its objective before the
         model learned from it.
         """
         learn_batch(self, X, forget)

@@ -1,4 +1,4 @@
-"""Many fits at once: seeds, and training sets of equal shape, as one stack on a card."""
+"""Many fits at once: seeds and training sets of equal shape, as one stack on a GPU."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from deepnmf.samples.place import works_on_card
 
 Model = TypeVar("Model", bound=MatrixFactorization)
 BySet = Sequence[Sequence[Any]]
-"""Models by data set."""
+"""Models by training set and seed."""
 
 
 def stackable(model: Any) -> bool:
-    """Whether `fit_many` can make one stack of this model's fits."""
+    """Whether `fit_many` can fit copies of this model as one stack."""
     return isinstance(model, MatrixFactorization) and model.stacks
 
 
@@ -33,18 +33,18 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
     ----------
     X : array (n_samples, n_features), or a stack of training sets (n_sets, n_samples, n_features)
         A stack may also be a list of arrays of equal shape.
-    model : DeepNMF, or an estimator of `deepnmf.models.baselines`
-        What to fit; it is left as it is.
+    model : DeepNMF, or an estimator of `deepnmf.baselines`
+        The model to copy. It is not fitted itself.
     seeds : int or sequence of int, default=10
-        `random_state` of each fit; a number n stands for 0 … n − 1.
+        The `random_state` of each fit; a number n stands for 0 … n − 1.
 
     Returns
     -------
     models : list of fitted models: all seeds of the first training set, then of the second, …
 
-    On a CUDA device (tensors that live there, or the model's `device`) the fits are one stack, in
-    parts that fit the card's memory, and each ends as it would by itself, up to rounding. On a CPU,
-    and for the baselines that cannot be stacked, they are done one after the other.
+    On a CUDA device (tensors on it, or a model with `device`), the fits run together in stacks that
+    fit its memory, and each gives the same model as a fit of its own, up to rounding. On a CPU, and
+    for baselines that cannot be stacked, they run one after the other.
     """
     model.check()
     if getattr(model, "checkpoint", None) is not None:
@@ -61,8 +61,8 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
         ]
     if model.callback is not None:
         raise ValueError(
-            "fit_many: a callback hears about one fit, and a stack is many. Set callback=None, or "
-            "fit the models one by one."
+            "fit_many: a callback follows one fit, and a stack has many. Set callback=None, or fit "
+            "the models one by one."
         )
     fitted = [[clone(model).set_params(random_state=seed) for seed in numbers] for _ in sets]
     checked = [_opened(models[0], X, fitting=True) for models, X in zip(fitted, sets, strict=True)]
@@ -75,17 +75,17 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
 def transform_many(
     models: Sequence[MatrixFactorization], X: Any, layer: int | None = None
 ) -> Array:
-    """Codes (n_models, n_samples, k) of X by every one of these fitted models, of one kind.
+    """Codes (n_models, n_samples, k) of X by each of these fitted models, which are of one class.
 
-    X is (n_samples, n_features) for all models, or a stack (n_sets, n_samples, n_features) with as
-    many models per set as `fit_many` returns: those of the first set, then of the second, …
+    X is (n_samples, n_features) for all models, or a stack (n_sets, n_samples, n_features). The
+    models are then in the order of `fit_many`: those of the first set, then of the second, …
     """
     sets = _sets(X)
     each, rest = divmod(len(models), len(sets))
     if not models or rest:
         raise ValueError(
             f"transform_many: {len(models)} models for {len(sets)} sets of samples; give one set, "
-            "or as many models for each."
+            "or the same number of models for each."
         )
     rows = [models[index * each : (index + 1) * each] for index in range(len(sets))]
     first = models[0]
@@ -118,13 +118,13 @@ def _opened(model: MatrixFactorization, X: Any, *, fitting: bool) -> InMemory:
     samples = open_samples(X, model._needs(fitting=fitting))
     if not isinstance(samples, InMemory):
         raise ValueError(
-            "fit_many: a stack on a card is fitted to arrays in memory. Fit the models one by one."
+            "fit_many: a stack on a GPU needs arrays in memory. Fit the models one by one."
         )
     return samples
 
 
 def _stacked(sets: Sequence[InMemory], models: int) -> Array:
-    """Data of several sets as the core sees it, (sets, models, m, n)."""
+    """The sets as the core works on them, (sets, models, m, n)."""
     placed = [samples.placed() for samples in sets]
     return repeated(namespace(placed[0]).stack(placed), models)
 
@@ -162,8 +162,8 @@ def _seeds(seeds: Any) -> list[int]:
 
 
 def _bytes_per_run(model: MatrixFactorization, X: Array) -> int:
-    """Memory that one run of a stack takes at its peak, generously: factors as large as those of
-    the widest layer, with what a step keeps beside them."""
+    """A generous estimate of the memory that one run of a stack needs: its factors in the widest
+    layer, and the arrays of a step."""
     n, m = X.shape
     widest = max(model._sizes())
     entries = model.footprint * widest * n + 10 * max(m, widest) * widest
@@ -171,7 +171,7 @@ def _bytes_per_run(model: MatrixFactorization, X: Array) -> int:
 
 
 def _blocks(sets: int, seeds: int, at_once: int) -> Iterator[tuple[slice, slice]]:
-    """All pairs of set and seed, in rectangles of at most `at_once` pairs."""
+    """All pairs of a set and a seed, in rectangles of at most `at_once` pairs."""
     if at_once >= seeds:
         step = at_once // seeds
         for low in range(0, sets, step):

@@ -1,4 +1,4 @@
-"""Every model by name: what the command line and the experiments choose from."""
+"""Every model by name, for the command line and the experiments."""
 
 from __future__ import annotations
 
@@ -13,39 +13,36 @@ from deepnmf.models.base import Factorization
 
 @dataclass(frozen=True)
 class Model:
-    """A name, what makes the estimator, and a line on what it is for."""
+    """A model's name, the function that makes it, and one line that says what it is for."""
 
     name: str
     make: Callable[..., Any]
     purpose: str
     several: bool = False
-    """Whether it takes several data sets, and so is for Python only."""
+    """Whether it takes several data sets, which only Python can give it."""
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """Everything that `make` takes, by name; the presets also take what `DeepNMF` does."""
-        found = dict(inspect.signature(self.make).parameters)
-        if found.pop("settings", None) is not None:
-            taken = {"penalty_W", "penalty_H"}
-            found = {
-                name: parameter
-                for name, parameter in inspect.signature(presets.DeepNMF).parameters.items()
-                if name not in taken
-            } | found
-        return found
+        """The parameters of `make` by name; presets also take those of `DeepNMF`."""
+        options = dict(inspect.signature(self.make).parameters)
+        if options.pop("settings", None) is None:
+            return options
+        inherited = dict(inspect.signature(presets.DeepNMF).parameters)
+        del inherited["penalty_W"], inherited["penalty_H"]
+        return inherited | options
 
     @property
     def one_layer(self) -> bool:
-        """Whether it has one layer only."""
+        """Whether it always has a single layer."""
         return "layer_sizes" not in self.options or self.make in (presets.nenmf, presets.pgnmf)
 
     @property
     def own_options(self) -> list[str]:
-        """The options that say what this model is."""
+        """The options that not every model has."""
         return [name for name in self.options if name not in COMMON]
 
     def estimator(self, settings: Mapping[str, Any]) -> Factorization:
-        """The estimator with these settings, checked before any work. Layers by `layer_sizes`."""
+        """The estimator with these settings, checked. `layer_sizes` also sets `n_components`."""
         settings = dict(settings)
         options = self.options
         if "layer_sizes" in settings and "layer_sizes" not in options:
@@ -81,7 +78,7 @@ PRESETS = (
 BASELINES: tuple[type[Factorization], ...] = tuple(
     getattr(baselines, name) for name in baselines.__all__
 )
-"""The compared methods."""
+"""The methods that deep NMF is compared with."""
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
@@ -89,4 +86,4 @@ MODELS: dict[str, Model] = {
         *(Model(kind.name, kind, kind.purpose, kind.several) for kind in BASELINES),
     )
 }
-"""Every model, by the name that the command line knows."""
+"""Every model, by its name on the command line."""

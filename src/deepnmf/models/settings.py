@@ -1,6 +1,6 @@
-"""From what a user wrote to a plan: names become objects here, and nowhere else.
+"""From the parameters of a model to its plan: names become objects here, and nowhere else.
 
-Whatever cannot work is refused here, before the first iteration, with what to do instead.
+Settings that cannot work are refused before the first iteration; messages say what to do instead.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ def layer_sizes(sizes: Any) -> tuple[int, ...]:
     return tuple(whole_number("layer_sizes", size, least=1) for size in entries)
 
 
-def penalties(name: str, given: Any, layers: int) -> tuple[Penalty, ...]:
+def penalties(name: str, setting: Any, layers: int) -> tuple[Penalty, ...]:
     """One penalty per layer from None, a penalty, `TopLayer`, or a sequence with one per layer."""
-    if isinstance(given, TopLayer):
-        return (*(Zero(),) * (layers - 1), _penalty(name, given.penalty))
-    if given is None or isinstance(given, Penalty):
-        return (_penalty(name, given),) * layers
-    if not isinstance(given, Iterable) or isinstance(given, str):
+    if isinstance(setting, TopLayer):
+        return (*(Zero(),) * (layers - 1), _penalty(name, setting.penalty))
+    if setting is None or isinstance(setting, Penalty):
+        return (_penalty(name, setting),) * layers
+    if not isinstance(setting, Iterable) or isinstance(setting, str):
         raise ValueError(
             f"{name} must be None, a Penalty such as SquaredL1(1e-3), or one of these per layer, "
-            f"got {given!r}."
+            f"got {setting!r}."
         )
-    entries = tuple(_penalty(name, entry) for entry in given)
+    entries = tuple(_penalty(name, entry) for entry in setting)
     if len(entries) != layers:
         raise ValueError(
             f"{name} has {len(entries)} entries for {layers} layers: give one per layer, or a "
@@ -86,17 +86,17 @@ def penalties(name: str, given: Any, layers: int) -> tuple[Penalty, ...]:
     return entries
 
 
-def _penalty(name: str, given: Any) -> Penalty:
-    if given is None:
+def _penalty(name: str, entry: Any) -> Penalty:
+    if entry is None:
         return Zero()
-    if not isinstance(given, Penalty):
+    if not isinstance(entry, Penalty):
         kinds = [kind.__name__ for kind in PENALTIES.values() if kind is not Zero]
-        listed = " or ".join(f"{kind}({given!r})" for kind in kinds)
+        listed = " or ".join(f"{kind}({entry!r})" for kind in kinds)
         raise ValueError(
-            f"{name}: {given!r} is not a Penalty. Write {listed}, from deepnmf.penalties, or use a "
+            f"{name}: {entry!r} is not a Penalty. Write {listed}, from deepnmf.penalties, or use a "
             "preset such as sdnmf_l(mu=…)."
         )
-    return given
+    return entry
 
 
 def _check_fixable(penalties_W: tuple[Penalty, ...], penalty_H: Penalty) -> None:
@@ -120,8 +120,7 @@ def start_of(start: Any, fill: Any) -> Start | Given:
     """The start, with the fill that "nnsvd" uses."""
     if isinstance(start, Start | Given):
         return start
-    one_of("start", start, STARTS, "a Start or a Given")
-    return STARTS[start].with_fill(fill)
+    return STARTS[one_of("start", start, STARTS, "a Start or a Given")].with_fill(fill)
 
 
 def check_penalties(plan: Plan, X: Array) -> None:
@@ -138,7 +137,7 @@ def check_penalties(plan: Plan, X: Array) -> None:
 
 
 def check_given(plan: Plan, X: Array) -> None:
-    """A given start must fit the sizes and the data (m, n)."""
+    """Refuse a given start that does not match the layer sizes and X (m, n)."""
     if not isinstance(plan.start, Given):
         return
     weights = [to_numpy(W) for W in plan.start.weights]
@@ -161,51 +160,50 @@ def check_given(plan: Plan, X: Array) -> None:
 
 
 def link_of(link: Any) -> Link:
-    """A link, or the one that a name stands for."""
+    """A link, or the link of that name."""
     return choice("link", link, LINKS, Link)
 
 
-def choice(name: str, given: Any, table: Mapping[str, Callable[[], T]], kind: type[T]) -> T:
-    """An object of that kind, or the one that a name stands for."""
-    if isinstance(given, kind):
-        return given
-    one_of(name, given, table, f"a {kind.__name__}")
-    return table[given]()
+def choice(name: str, setting: Any, table: Mapping[str, Callable[[], T]], kind: type[T]) -> T:
+    """An object of that kind, or the one of that name in the table."""
+    if isinstance(setting, kind):
+        return setting
+    return table[one_of(name, setting, table, f"a {kind.__name__}")]()
 
 
-def one_of(name: str, given: Any, choices: Iterable[str], other: str | None = None) -> str:
-    """`given` if it is one of the choices; the error lists them."""
+def one_of(name: str, setting: Any, choices: Iterable[str], other: str | None = None) -> str:
+    """The setting, if it is one of the choices. The error lists them."""
     choices = list(choices)
-    if isinstance(given, str) and given in choices:
-        return given
+    if isinstance(setting, str) and setting in choices:
+        return setting
     listed = ", ".join(repr(choice) for choice in choices)
-    near = difflib.get_close_matches(given, choices, 1) if isinstance(given, str) else []
+    near = difflib.get_close_matches(setting, choices, 1) if isinstance(setting, str) else []
     hint = f" Did you mean {near[0]!r}?" if near else ""
     tail = f", or {other}" if other else ""
-    raise ValueError(f"{name} must be one of {listed}{tail}, got {given!r}.{hint}")
+    raise ValueError(f"{name} must be one of {listed}{tail}, got {setting!r}.{hint}")
 
 
-def whole_number(name: str, given: Any, least: int) -> int:
-    """A whole number, at least `least`."""
+def whole_number(name: str, setting: Any, least: int) -> int:
+    """The setting as an int, if it is a whole number of at least `least`."""
     try:
-        if isinstance(given, bool):
+        if isinstance(setting, bool):
             raise TypeError
-        value = operator.index(given)
+        value = operator.index(setting)
     except TypeError:
-        raise ValueError(f"{name}: {given!r} is not a whole number.") from None
+        raise ValueError(f"{name}: {setting!r} is not a whole number.") from None
     if value < least:
         raise ValueError(f"{name}: {value} is too small, it must be at least {least}.")
     return value
 
 
-def number(name: str, given: Any) -> float:
-    """A finite number ≥ 0."""
+def number(name: str, setting: Any) -> float:
+    """The setting as a float, if it is a finite number ≥ 0."""
     try:
-        if isinstance(given, bool | str):
+        if isinstance(setting, bool | str):
             raise TypeError
-        value = float(given)
+        value = float(setting)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: {given!r} is not a number.") from None
+        raise ValueError(f"{name}: {setting!r} is not a number.") from None
     if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name}: {given!r} must be a finite number ≥ 0.")
+        raise ValueError(f"{name}: {setting!r} must be a finite number ≥ 0.")
     return value

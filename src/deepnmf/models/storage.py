@@ -1,4 +1,4 @@
-"""`save` and `load`: fitted models to files and back."""
+"""`save` and `load`: write fitted models to files, and read them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ModelFileError", "Stored", "load", "load_stored", "save"]
 
 REQUIRED = ("history_", "reconstruction_err_", "n_iter_", "status_", "n_features_in_")
 OPTIONAL = ("code_scale_", "eta_", "reason_")
-"""Fitted attributes beside the weights; the optional ones are stored where a model has them."""
+"""The fitted attributes that are stored besides the weights, the optional ones if they are set."""
 ONLY_TRAINING = ("callback", "graph", "checkpoint")
 """Parameters that are not stored."""
 KINDS: tuple[type[Factorization], ...] = (DeepNMF, *BASELINES)
@@ -25,7 +25,7 @@ ESTIMATORS: dict[str, type[MatrixFactorization]] = {
     kind.__name__: kind for kind in KINDS if issubclass(kind, MatrixFactorization)
 }
 REASONS = {"converged": "converged", "stopped by": "callback", "interrupted": "interrupted"}
-"""How the status of files without `reason_` begins."""
+"""How `status_` begins, for files that have no `reason_`."""
 
 
 class Stored(NamedTuple):
@@ -38,12 +38,12 @@ class Stored(NamedTuple):
 def save(
     model: Factorization, path: str | os.PathLike[str], notes: dict[str, Any] | None = None
 ) -> None:
-    """Write a fitted model. `notes` is anything JSON can hold that should travel with it."""
+    """Write a fitted model. `notes` are stored with it, and may be anything that JSON can hold."""
     if not hasattr(model, "weights_"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit before save.")
     if type(model).__name__ not in ESTIMATORS:
         raise ValueError(
-            f"{type(model).__name__} cannot be saved: keep its codes_ and components_, which are "
+            f"{type(model).__name__} cannot be saved: save its codes_ and components_, which are "
             "arrays, with numpy.savez."
         )
     names = getattr(model, "feature_names_in_", None)
@@ -59,21 +59,21 @@ def save(
 
 
 def _portable(name: str, value: Any) -> Any:
-    """A parameter as it is stored. A model fitted on a card can be used where there is none."""
+    """A parameter as it is stored. A model fitted on a GPU can be used where there is none."""
     if name in ONLY_TRAINING or isinstance(value, np.random.RandomState):
         return None
     return "auto" if name == "device" and value == "cuda" else value
 
 
-def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:
-    """Read a model that its `save` wrote. `parts`: your own link, penalty and solver classes that
-    the model uses."""
-    return load_stored(path, parts).model
+def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
+    """Read a model that `model.save` wrote. `classes` are your own link, penalty, start and solver
+    classes that the model uses."""
+    return load_stored(path, classes).model
 
 
-def load_stored(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Stored:
+def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Stored:
     """Read a model together with its notes."""
-    header, weights = read_model(path, parts)
+    header, weights = read_model(path, classes)
     try:
         model = ESTIMATORS[header.get("estimator", "DeepNMF")](**header["parameters"])
         model.weights_ = list(weights)

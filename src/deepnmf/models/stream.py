@@ -1,4 +1,4 @@
-"""`partial_fit`: a batch of samples at a time."""
+"""`partial_fit`: learn from one batch of samples at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONE_BATCH = (
 
 
 def learn_batch(model: DeepNMF, X: Any, forget: float) -> None:
-    """Let a model learn from one more batch (n_samples, n_features), and set its attributes."""
+    """Learn from one more batch (n_samples, n_features), and set the fitted attributes."""
     plan = plan_of(model)
     past = _weight_of_past(model, plan, forget)
     began = time.perf_counter()
@@ -46,15 +46,15 @@ def learn_batch(model: DeepNMF, X: Any, forget: float) -> None:
 
 
 def _begun(model: DeepNMF, plan: Plan, samples: Samples, known: bool) -> Stream:
-    """The stream before its first batch: the model's weights, or those of pre-training."""
+    """The stream before its first batch, with the weights of the model or of pre-training."""
     data = samples.data
     if known:
         return Stream(tuple(to_device(W, data) for W in model.weights_))
     widest = max(plan.sizes)
     if data.shape[-1] < widest:
         warn(
-            f"partial_fit: the first batch has {data.shape[-1]} samples for {widest} parts, some "
-            "of which start at random then. Give it more samples.",
+            f"partial_fit: the first batch has {data.shape[-1]} samples for {widest} parts, so "
+            "some parts start at random. Use a larger first batch.",
             UserWarning,
         )
     return begin(data, plan, [model._generator()])
@@ -76,7 +76,7 @@ def _keep(model: DeepNMF, plan: Plan, samples: Samples, stream: Stream) -> None:
 
 
 def _weight_of_past(model: DeepNMF, plan: Plan, forget: float) -> float:
-    """`forget` as a number. Models that cannot learn by batches are refused."""
+    """`forget` as a number. Refuses models that cannot learn from batches."""
     past = number("forget", forget)
     if past > 1:
         raise ValueError(f"forget: {forget!r} must be between 0 and 1.")

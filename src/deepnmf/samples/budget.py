@@ -24,6 +24,12 @@ def memory(amount: str | int | float | None) -> float | None:
     return value
 
 
+def room_for_codes(max_memory: str | int | None) -> float:
+    """Bytes that the stored codes of data in blocks may take in memory."""
+    budget = memory(max_memory)
+    return (physical_memory() / 4 if budget is None else budget) / 8
+
+
 def physical_memory() -> float:
     """Bytes of memory that this machine has."""
     try:

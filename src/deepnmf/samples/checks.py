@@ -17,6 +17,7 @@ from deepnmf.arrays import (
     stored_entries,
     to_device,
 )
+from deepnmf.arrays.blocks import Applied, Block, Blocked
 from deepnmf.arrays.tensors import is_tensor
 from deepnmf.links import Link
 
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from deepnmf.samples.base import Needs
 
 
-def float_type(dtype: np.dtype) -> np.dtype:
-    """float32 and float64 stay as they are; everything else becomes float64."""
+def float_type(dtype: np.dtype, whom: str) -> np.dtype:
+    """float32 and float64 stay as they are; other numbers become float64, the rest is refused."""
+    if dtype.kind not in "fiub":
+        raise ValueError(f"X has entries of type {dtype}; {whom} needs real numbers.")
     return dtype if dtype in (np.float32, np.float64) else np.dtype(float)
 
 
@@ -54,48 +57,66 @@ def check_size(shape: tuple[int, ...], needs: Needs, kind: str) -> None:
         )
 
 
-def check_block(block: Array, number: int, start: int, needs: Needs, kind: str = "block") -> None:
-    """Check the entries of a block (m, width); `start` is its first sample."""
+def check_samples(X: Array, needs: Needs) -> None:
+    """Check the entries of X (n, m) in memory."""
+    largest = check_entries(X, needs.whom, needs.signed)
+    if needs.fitting:
+        _check_faint(largest, X)
+
+
+def check_blocks(X: Blocked, needs: Needs, kind: str) -> None:
+    """Check the entries of X (m, n) in one pass over its blocks, which messages call `kind`."""
+    check = Applied(_checked, (X.node, needs.whom, needs.signed))
+    [results] = X.layout.sweep(gather=[check]).gathered
+    for number, (start, (_, problem)) in enumerate(zip(X.layout.starts(), results, strict=True)):
+        if problem is not None:
+            end = start + X.layout.widths[number] - 1
+            raise ValueError(
+                f"{kind} {number} (samples {start} to {end}; rows count from {start}): {problem}"
+            )
+    if needs.fitting:
+        _check_faint(max(largest for largest, _ in results), X)
+
+
+def _checked(block: Block, whom: str, signed: bool) -> tuple[float, str | None]:
+    """The largest entry of a block (m, width), and what is wrong with its entries."""
     try:
-        check_entries(block.T, needs.whom, needs.signed)
+        return check_entries(block.T, whom, signed), None
     except ValueError as problem:
-        end = start + block.shape[-1] - 1
-        raise ValueError(
-            f"{kind} {number} (samples {start} to {end}; rows count from {start}): {problem}"
-        ) from None
+        return 0.0, str(problem)
 
 
-def check_entries(X: Array, whom: str, signed: bool = False) -> None:
+def check_entries(X: Array, whom: str, signed: bool = False) -> float:
     """Refuse NaN, infinite and (unless `signed`) negative entries, and entries so large that their
-    products would overflow."""
+    products would overflow. Returns the largest absolute entry."""
     values = stored_entries(X)
     xp = namespace(values)
     if values.shape[0] == 0:
-        return
+        return 0.0
     # A sum is finite unless an entry is not, or it overflows. Then the search decides.
     if not bool(xp.isfinite(xp.sum(values))):
         _refuse(X, ~xp.isfinite(values), whom)
     if not signed and bool(xp.min(values) < 0):
         _refuse(X, values < 0, whom)
+    largest = largest_entry(values)
     if values.dtype in (xp.float32, xp.float64):
         # Products of four entries are formed. The norm is computed only where it may be too large.
         room = float(xp.finfo(values.dtype).max) ** 0.25
-        largest = largest_entry(values)
         if largest * math.prod(values.shape) ** 0.5 > room and _norm(values, largest) > room:
             raise ValueError(
                 f"X is too large for its precision: entries up to {largest:g} in "
                 f"{_type_name(values)} would overflow in products. Divide X by its maximum, or "
                 "use float64."
             )
+    return largest
 
 
-def check_faint(X: Array) -> None:
-    """Refuse data all of whose entries are so small that products of them vanish."""
-    values, largest = stored_entries(X), largest_entry(X)
-    if 0 < largest < float(namespace(values).finfo(values.dtype).tiny) ** 0.25:
+def _check_faint(largest: float, X: Array | Blocked) -> None:
+    """Refuse X if all its entries are so small that their products are rounded to 0."""
+    if 0 < largest < float(np.finfo(_type_name(X)).tiny) ** 0.25:
         raise ValueError(
             f"X is too small for its precision: products of entries up to {largest:g} would be "
-            f"rounded to 0 in {_type_name(values)}. Divide X by its maximum, or use float64."
+            f"rounded to 0 in {_type_name(X)}. Divide X by its maximum, or use float64."
         )
 
 
@@ -106,13 +127,13 @@ def _norm(values: Array, largest: float) -> float:
     return largest * math.sqrt(float(squared_norm(values / largest)))
 
 
-def _type_name(values: Array) -> str:
-    return f"{values.dtype}".removeprefix("torch.")
+def _type_name(X: Array | Blocked) -> str:
+    return f"{X.dtype}".removeprefix("torch.")
 
 
 def check_codes(Z: Array, weights: list[Array], link: Link) -> Array:
-    """Codes (n, k) of the last of these layers, where its weights are. A link other than the
-    identity can only decode codes that are finite and ≥ 0."""
+    """Codes (n, k) of the last of these layers, on the device of its weights. A link other than
+    the identity can only decode codes that are finite and ≥ 0."""
     Z = Z if is_tensor(Z) else np.asarray(Z)
     layer, size = len(weights), weights[-1].shape[-1]
     if Z.ndim != 2 or Z.shape[1] != size:

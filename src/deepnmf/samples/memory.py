@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 from deepnmf.arrays import Array, namespace
 from deepnmf.arrays.tensors import is_strided, is_tensor, to_numpy
 from deepnmf.samples.base import Needs, Samples
-from deepnmf.samples.checks import canonical, check_entries, check_faint, check_size
+from deepnmf.samples.checks import canonical, check_samples, check_size
 from deepnmf.samples.disk import is_on_disk
 from deepnmf.samples.place import placed
 
@@ -21,14 +21,12 @@ class InMemory(Samples):
     """X (n, m), a NumPy array, a sparse matrix or a tensor, checked."""
 
     def __init__(self, X: Array, needs: Needs, feature_names: np.ndarray | None = None) -> None:
-        check_entries(X, needs.whom, needs.signed)
-        if needs.fitting:
-            check_faint(X)
+        check_samples(X, needs)
         self.X, self.device = X, needs.device
         self.features, self.feature_names = int(X.shape[1]), feature_names
 
     def placed(self) -> Array:
-        """X as (m, n) where the work is done, not kept here."""
+        """X as (m, n) where the work is done. `data` keeps the result, this does not."""
         return placed(self.X, self.device).T
 
     @cached_property
@@ -45,7 +43,7 @@ class InMemory(Samples):
 
 
 def opened(X: Any, needs: Needs) -> Samples:
-    """Any X that is no tensor and not in blocks, as an array or a sparse matrix in memory."""
+    """Any other X, as a NumPy array or a sparse matrix in memory."""
     X = np.asarray(X[:]) if is_on_disk(X) else X
     checks: dict[str, Any] = {
         "accept_sparse": ("csr", "csc") if needs.sparse else False,
@@ -54,7 +52,7 @@ def opened(X: Any, needs: Needs) -> Samples:
     }
     if needs.estimator is None:
         return InMemory(canonical(check_array(X, input_name=needs.whom, **checks)), needs)
-    # On a copy: a fit that is refused must leave the model as it was.
+    # scikit-learn writes to the model that it checks. A refused fit must not change ours.
     probe = copy.copy(needs.estimator)
     least = 2 if needs.fitting else 1
     X = validate_data(probe, X, reset=needs.fitting, ensure_min_samples=least, **checks)

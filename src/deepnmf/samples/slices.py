@@ -11,25 +11,22 @@ from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf
 from deepnmf.arrays.tensors import is_tensor
 from deepnmf.data.dataset import check_chunks
 from deepnmf.samples.base import Needs, Samples
-from deepnmf.samples.budget import memory, physical_memory
-from deepnmf.samples.checks import check_block, check_size, float_type
+from deepnmf.samples.budget import memory, physical_memory, room_for_codes
+from deepnmf.samples.checks import check_blocks, check_size, float_type
 from deepnmf.samples.disk import as_block, is_on_disk, to_rows
 from deepnmf.samples.place import refuse_card
 
 WORK = 12
-"""Arrays as large as the widest codes that the work on a block keeps at a time."""
+"""How many arrays as large as the widest codes are in memory while a block is worked on."""
 
 
 class InBlocks(Samples):
-    """X by blocks of samples, checked block by block."""
+    """X in blocks of samples on this machine, checked."""
 
     def __init__(self, X: Any, data: Blocked, needs: Needs) -> None:
         refuse_card(needs.device)
         check_size(data.shape[::-1], needs, "array")
-        for number, (start, block) in enumerate(
-            zip(data.layout.starts(), data.each(), strict=True)
-        ):
-            check_block(block, number, start, needs)
+        check_blocks(data, needs, "block")
         self.X, self._data = X, data
         self.features = data.shape[0]
 
@@ -48,7 +45,7 @@ class InBlocks(Samples):
 
 
 def is_sequence(X: Any) -> bool:
-    """Whether X is a list or tuple of matrices: blocks of samples."""
+    """Whether X is a list or tuple of blocks of samples: matrices, or DataFrames."""
     return (
         isinstance(X, list | tuple)
         and len(X) > 0
@@ -60,8 +57,9 @@ def opened_sequence(X: Any, needs: Needs) -> Samples | None:
     """A list of blocks of samples."""
     if not is_sequence(X) or not _takes_blocks(needs):
         return None
-    first = X[0]
-    for number, block in enumerate(X):
+    matrices = [block if hasattr(block, "dtype") else np.asarray(block) for block in X]
+    first = matrices[0]
+    for number, block in enumerate(matrices):
         if block.shape[1] != first.shape[1]:
             raise ValueError(
                 f"block {number} has {block.shape[1]} features, block 0 has {first.shape[1]}: all "
@@ -72,13 +70,12 @@ def opened_sequence(X: Any, needs: Needs) -> Samples | None:
                 f"block {number} is {block.dtype}, block 0 is {first.dtype}: convert all blocks to "
                 "one type, float32 or float64."
             )
-    dtype = float_type(first.dtype)
-    blocks = [block for block in X if block.shape[0]]
+    dtype = float_type(first.dtype, needs.whom)
+    blocks = [block for block in matrices if block.shape[0]]
     if not blocks:
         raise ValueError(f"the blocks hold 0 samples; {needs.whom} needs at least 2.")
-    budget = memory(needs.max_memory)
-    room = (physical_memory() / 4 if budget is None else budget) / 8
-    layout = Layout(tuple(int(block.shape[0]) for block in blocks), room=room)
+    widths = tuple(int(block.shape[0]) for block in blocks)
+    layout = Layout(widths, room=room_for_codes(needs.max_memory))
     source = Leaf(BlocksInMemory(blocks, dtype))
     return InBlocks(X, Blocked(source, layout, int(first.shape[1]), dtype), needs)
 
@@ -94,10 +91,8 @@ def opened(X: Any, needs: Needs) -> Samples | None:
     if len(X.shape) != 2:
         raise ValueError(f"Expected 2D input, got an array of shape {tuple(X.shape)}.")
     n, m = (int(size) for size in X.shape)
-    if is_on_disk(X) and X.dtype.kind not in "fiub":
-        raise ValueError(f"X has entries of type {X.dtype}; {needs.whom} needs numbers.")
+    dtype = float_type(X.dtype, needs.whom)
     check_chunks(X)
-    dtype = float_type(X.dtype)
     if budget is None:
         budget = physical_memory() / 4
         if n * (m + WORK * needs.widest) * dtype.itemsize <= budget:
@@ -107,20 +102,20 @@ def opened(X: Any, needs: Needs) -> Samples | None:
     width = int(budget / 8 / ((2 * m + WORK * needs.widest) * dtype.itemsize))
     width = min(max(width, 64), n)
     widths = [min(width, n - low) for low in range(0, n, width)]
-    layout = Layout(tuple(widths), room=budget / 8)
+    layout = Layout(tuple(widths), room=room_for_codes(needs.max_memory))
     source = SlicesOfRows(X.tocsr() if is_sparse(X) else X, layout, dtype)
     return InBlocks(X, Blocked(Leaf(source), layout, m, dtype), needs)
 
 
 def _takes_blocks(needs: Needs) -> bool:
-    """Whether a model works by blocks; with a reason why not, blocks are refused."""
+    """Whether a model works on blocks. If it states why it cannot, blocks are refused."""
     if needs.why_no_blocks is not None:
         raise ValueError(needs.why_no_blocks)
     return needs.blocks
 
 
 class SlicesOfRows:
-    """Blocks of an array that is read by slices of rows."""
+    """The blocks of an array, read as slices of its rows."""
 
     def __init__(self, X: Any, layout: Layout, dtype: np.dtype) -> None:
         self.X, self.dtype = X, dtype
@@ -131,7 +126,7 @@ class SlicesOfRows:
 
 
 class BlocksInMemory:
-    """Blocks as a list of them holds them."""
+    """The blocks of a list of matrices."""
 
     def __init__(self, blocks: list[Any], dtype: np.dtype) -> None:
         self.blocks, self.dtype = blocks, dtype

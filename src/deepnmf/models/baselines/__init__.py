@@ -1,4 +1,4 @@
-"""The methods that deep NMF is compared with and builds on: a file and a name here each."""
+"""The methods that deep NMF is compared with. A new one is a file, and a name in this list."""
 
 from deepnmf.models.baselines.deep_semi import DeepSemiNMF
 from deepnmf.models.baselines.graph import GraphNMF

@@ -1,6 +1,6 @@
-"""What the compared methods share: their state, their steps, and how they are fitted.
+"""What the baselines share: their state, their steps, and how they are fitted.
 
-X is (m, n) inside, features by samples, as in the core; W (m, k) are the parts, H (k, n) the codes.
+As in the core, X is (m, n), features by samples; W (m, k) holds the parts, H (k, n) the codes.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from deepnmf.starts import Given, Start
 
 @dataclass(frozen=True)
 class State:
-    """Where a method stands."""
+    """The factors of a method between two sweeps."""
 
     weights: tuple[Array, ...]
     H: Array
     residual: Array
     """Σ_F ‖F‖²‖projected gradient‖², as in the core."""
     sums: Sums | None = None
-    """S = H Hᵀ and Q = X Hᵀ, where the method uses them."""
+    """S = H Hᵀ and Q = X Hᵀ, if the method uses them."""
     memories: tuple[Any, ...] = ()
-    """What the steps remember: step sizes, supports."""
+    """What the method remembers between sweeps, such as step sizes."""
 
     @property
     def used(self) -> Array:
@@ -52,7 +52,7 @@ class State:
         return namespace(self.H).max(self.H, axis=-1) > 0
 
     def kept(self, active: Array, before: State) -> State:
-        """This state for the runs that go on, `before` for those that have stopped."""
+        """This state for the runs that continue, `before` for those that have stopped."""
         keep = active[..., None, None]
         sums = self.sums
         if sums is not None and before.sums is not None:
@@ -76,10 +76,10 @@ def stationarity(F: Array, gradient: Array) -> Array:
 
 @dataclass(frozen=True)
 class LeastSquares(Descent):
-    """½‖X − Ψ H‖², from the sums of a state."""
+    """½‖X − Ψ H‖², computed from the sums of a state."""
 
     def basis(self, state: State) -> Array:
-        """Ψ: what the codes are multiplied with."""
+        """Ψ, the matrix that decodes the codes."""
         return state.weights[0]
 
     def objective(self, state: State) -> tuple[Array, Array]:
@@ -93,14 +93,14 @@ class LeastSquares(Descent):
 
 
 class Baseline(MatrixFactorization):
-    """A compared method. Beside the attributes of all models it has
+    """A method that deep NMF is compared with. Besides the attributes of all models it has
 
-    codes_ : array (n_samples, k_L), where training left the codes
+    codes_ : array (n_samples, k_L), the codes at the end of training
     """
 
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
-        super()._keep(samples, run, error, basis)
         self.codes_ = samples.rows(run.H)
+        super()._keep(samples, run, error, basis)
 
     def _fit_stack(self, data: Array, *arguments: Any) -> None:
         super()._fit_stack(spread(data), *arguments)
@@ -109,7 +109,7 @@ class Baseline(MatrixFactorization):
         return super()._encode_stack(spread(X), *arguments)
 
     def _descend(self, problem: Descent, state: State, watch: Watch) -> Trained:
-        """The core's loop over the sweeps of a method."""
+        """Train a method with the loop of the core."""
         ended = descend(problem, state, self.tol, self.max_iter, watch, stage_name="finetune")
         state = ended.factors
         return Trained(state.weights, state.H, watch.history, ended.sweeps, ended.reasons)
@@ -117,7 +117,7 @@ class Baseline(MatrixFactorization):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SingleLayer(Baseline):
-    """A method X ≈ X̂(W, H)."""
+    """A method with one layer, X ≈ X̂(W, H)."""
 
     n_components: int = field(default=16, kw_only=False)
     start: str | Start | Given = "nnsvd"
@@ -132,7 +132,7 @@ class SingleLayer(Baseline):
         return (whole_number("n_components", self.n_components, least=1),)
 
     def _first(self, X: Array, generators: Generators) -> tuple[Array, Array]:
-        """The W and H that training begins with."""
+        """The W and H that training starts from."""
         start = start_of(self.start, self.fill)
         if not isinstance(start, Given):
             return start.factors(X, self._sizes()[0], generators)
@@ -155,7 +155,7 @@ class SingleLayer(Baseline):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Layered(Baseline):
-    """A method X ≈ W_1 φ(W_2 … φ(W_L H_L))."""
+    """A method with several layers, X ≈ W_1 φ(W_2 … φ(W_L H_L))."""
 
     layer_sizes: Sequence[int] | int = field(default=(64, 16), kw_only=False)
     link: str | Link = "identity"
@@ -175,8 +175,8 @@ class Layered(Baseline):
         return weights, self._link()
 
 
-def layer_start(start: Any, fill: Any) -> Start:
-    """A start that can be made for every layer."""
+def layer_start(start: str | Start | Given, fill: str | float) -> Start:
+    """The start of every layer. `Given` factors are refused."""
     resolved = start_of(start, fill)
     if isinstance(resolved, Given):
         raise ValueError(

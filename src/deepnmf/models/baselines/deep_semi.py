@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from deepnmf.arrays import (
     Array,
@@ -37,24 +36,32 @@ from deepnmf.models.baselines.semi import (
 )
 from deepnmf.models.settings import whole_number
 from deepnmf.penalties import Zero
+from deepnmf.starts import Start
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DeepSemiNMF(Layered):
-    """X ≈ W_1 φ(W_2 … φ(W_L H_L)) with H_L ≥ 0 and W_l of any sign.
+    """Semi-NMF in layers: X ≈ W_1 φ(W_2 … φ(W_L H_L)) with H_L ≥ 0 and W_l of any sign.
 
-    Layer by layer by `SemiNMF`, the input of layer l being g(H_{l−1}); then, sweep after sweep, all
-    layers together. Linear: W_l = Ψ_{l−1}⁺ X H̃_l⁺, bottom up, then the update of `SemiNMF` for H_L
-    with Ψ_L. Through a link: W_1 by least squares, W_2 … W_L and H_L by gradient steps. No sweep
-    raises ½‖X − X̂‖².
+    X may have negative entries. Each layer is first fitted with `SemiNMF`, where the input of layer
+    l is g(H_{l−1}). Then all layers are fitted together:
+
+    - with the identity link, W_l = Ψ_{l−1}⁺ X H̃_l⁺ from the bottom up, then the update of
+      `SemiNMF` for H_L with Ψ_L;
+    - with another link, W_1 by least squares, and W_2 … W_L and H_L by gradient steps.
+
+    No sweep raises ½‖X − X̂‖².
 
     Parameters
     ----------
-    layer_sizes : tuple of int
-    link : "identity", "tanh", "sigmoid", "softplus" or Link
-    start, fill : the codes that each layer starts from, as in `SemiNMF`
+    layer_sizes : tuple of int, default=(64, 16)
+        The number of parts in each layer, from the data up: (k_1, …, k_L).
+    link : "identity", "tanh", "sigmoid", "softplus" or Link, default="identity"
+        The function between layers. It must accept negative numbers.
+    start, fill : as in `DeepNMF`
+        The codes that each layer starts from.
     pretrain_iter : int, default=500
-        Sweeps per layer before all are fitted together.
+        The most sweeps per layer before all are fitted together.
     max_iter, tol, callback, random_state : as in `DeepNMF`
 
     References
@@ -68,8 +75,8 @@ class DeepSemiNMF(Layered):
     signed = True
     stacks = True
 
-    start: Any = "nnsvd"
-    fill: Any = "random"
+    start: str | Start = "nnsvd"
+    fill: str | float = "random"
     pretrain_iter: int = 500
 
     def _sizes(self) -> tuple[int, ...]:
@@ -116,26 +123,27 @@ class SignedLayers(Signed):
         return State(tuple(weights), H, inner(H, 0 * H), precise_sums(self.X, H))
 
     def sweep(self, state: State) -> State:
-        """W_1 … W_L, each the best with the others as they are, then the codes.
+        """W_1 … W_L, each the best for the others as they are, then the codes.
 
-        With B_l = W_{l+1} … W_L: H̃_lH̃_lᵀ = B_l S B_lᵀ and X H̃_lᵀ = Q B_lᵀ, from the sums of H_L.
+        With B_l = W_{l+1} … W_L, the sums of H̃_l follow from those of H_L:
+        H̃_lH̃_lᵀ = B_l S B_lᵀ and X H̃_lᵀ = Q B_lᵀ.
         """
         assert state.sums is not None
         weights = list(state.weights)
-        sums = [state.sums]
+        by_layer = [state.sums]
         for W in reversed(weights[1:]):
-            S, Q = sums[0]
+            S, Q = by_layer[0]
             double = to_double(W)
-            sums.insert(0, Sums(double @ S @ double.mT, Q @ W.mT))
+            by_layer.insert(0, Sums(double @ S @ double.mT, Q @ W.mT))
         basis = None
-        for layer, found in enumerate(sums):
+        for layer, sums in enumerate(by_layer):
             W = weights[layer]
             if basis is None:
-                best = least_squares_weights(found, W)
+                best = least_squares_weights(sums, W)
             else:  # Ψ⁺ X H̃⁺
-                target = basis.mT @ least_squares_weights(found, basis @ W)
+                target = basis.mT @ least_squares_weights(sums, basis @ W)
                 best = solved(gram(basis), target.mT, W.mT, epsilon(W)).mT
-            weights[layer] = better(best, W, found, basis)
+            weights[layer] = better(best, W, sums, basis)
             basis = weights[layer] if basis is None else basis @ weights[layer]
         assert basis is not None
         H, residual = semi_step(state.H, transposed_product(basis, self.X), gram(basis))

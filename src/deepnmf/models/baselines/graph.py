@@ -19,32 +19,39 @@ from deepnmf.models.baselines.base import SingleLayer, State
 from deepnmf.models.baselines.ns import Smoothed
 from deepnmf.models.settings import number, whole_number
 from deepnmf.penalties import Zero
+from deepnmf.starts import Given, Start
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GraphNMF(SingleLayer):
-    """½‖X − WH‖² + ½ λ tr(H L Hᵀ),  W, H ≥ 0,  L = D − A: samples that are neighbours in a graph
-    have near codes.
+    """NMF in which neighbouring samples have similar codes.
 
-        H ← H ∘ (WᵀX + λ H A) / (WᵀW H + λ H D),    W ← W ∘ X Hᵀ / W H Hᵀ
+    Minimises ½‖X − WH‖² + ½ λ tr(H L Hᵀ) over W, H ≥ 0, with the Laplacian L = D − A of a graph of
+    the samples, by the updates
 
-    Neither raises the objective. A scale is free (H small, W large), so λ and the size of the start
-    decide together how much the graph counts: start="random" is that of the authors' code, uniform
-    numbers with the norms of W's columns moved to H, far larger than X, and the graph shapes the
-    codes first. (At the best scale for X the graph would hardly count at all.) The codes of
-    training, which the graph has shaped, are `codes_`; `transform` knows no neighbours and solves
-    least squares.
+        H ← H ∘ (WᵀX + λ H A) / (WᵀW H + λ H D),    W ← W ∘ X Hᵀ / W H Hᵀ,
+
+    which never raise the objective.
+
+    The objective leaves one scale free (H small and W large), so λ and the scale of the start
+    decide together how much the graph counts. start="random" is that of the authors' code: uniform
+    numbers, with the norms of the columns of W moved to H. It is far larger than X, so the graph
+    shapes the codes first; at the best scale for X it would hardly count at all.
+
+    `codes_` are the codes of training, which the graph has shaped. `transform` knows no neighbours,
+    and solves nonnegative least squares.
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default=16
+        The number of parts, k.
     strength : float, default=100
-        λ.
+        λ, the strength of the graph.
     neighbors : int, default=5
-        Of the graph that is built from X: 1 where one of two samples is among the nearest of the
-        other, Euclidean.
-    graph : None, or array or sparse matrix (n_samples, n_samples)
-        A graph of your own instead, symmetric and ≥ 0.
+        The number of nearest neighbours (Euclidean) in the graph that is built from X. Two samples
+        are linked if one is among the nearest of the other.
+    graph : None, or array or sparse matrix (n_samples, n_samples), default=None
+        Your own graph instead, symmetric and ≥ 0.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
     References
@@ -59,8 +66,8 @@ class GraphNMF(SingleLayer):
     strength: float = 100.0
     neighbors: int = 5
     graph: Any = None
-    start: Any = "random"
-    fill: Any = "mean"
+    start: str | Start | Given = "random"
+    fill: str | float = "mean"
     max_iter: int = 100
     tol: float = 0.0
 
@@ -110,7 +117,7 @@ class OnGraph(Smoothed):
     strength: float = 0.0
 
     def objective(self, state: State) -> tuple[Array, Array]:
-        """f, and the part of it that is the graph's."""
+        """f, and what the graph adds to it."""
         fit, _ = super().objective(state)
         H = state.H
         penalty = self.strength * inner(H, H * self._degrees(H) - (self.A @ H.mT).mT) / 2

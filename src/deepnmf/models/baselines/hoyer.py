@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from deepnmf.arrays import (
-    Array,
-    at_least,
-    column_dots,
-    gram,
-    inner,
-    namespace,
-    positive,
-    transposed_product,
-)
-from deepnmf.core.passes import add_up, nonnegative_least_squares
-from deepnmf.core.training import Trained
-from deepnmf.core.watch import Watch
-from deepnmf.models.baselines.base import LeastSquares, SingleLayer, State
+from deepnmf.arrays import Array, at_least, column_dots, namespace, positive
+from deepnmf.models.baselines.constrained import ConstrainedNMF, Constraint, residual
 from deepnmf.models.settings import number
-from deepnmf.penalties import Zero
-from deepnmf.solvers import Auto
-from deepnmf.solvers.quadratic import Quadratic, codes_problem, weights_problem
-from deepnmf.solvers.stopping import per_run
+from deepnmf.solvers.quadratic import Quadratic
+from deepnmf.starts import Given, Start
 
 STEPS = 10
 """Projected gradient steps per factor and sweep."""
@@ -34,19 +18,26 @@ HALVINGS = 40
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HoyerNMF(SingleLayer):
-    """½‖X − WH‖², W, H ≥ 0, every column w of W (every part) and/or every column h of H (every
-    sample's code) of a chosen sparseness
+class HoyerNMF(ConstrainedNMF):
+    """NMF whose parts, codes or both have exactly the sparseness you choose.
 
-        s(x) = (√n − ‖x‖₁/‖x‖₂)/(√n − 1),    0: all entries equal, 1: one entry.
+    Minimises ½‖X − WH‖² over W, H ≥ 0. Every column of W (a part), of H (the code of a sample) or
+    of both has the sparseness
 
-    A constrained factor takes projected gradient steps F ← Π(F − ∇/LC), Π the nearest point of that
-    sparseness; so no step raises the objective. The other one is updated as in `DeepNMF`.
+        s(x) = (√n − ‖x‖₁/‖x‖₂)/(√n − 1),    0: all entries equal, 1: a single nonzero entry.
+
+    A constrained factor takes projected gradient steps F ← Π(F − ∇/LC), where Π is the nearest
+    point of that sparseness. The other factor is updated as in `DeepNMF`. No step raises the
+    objective.
 
     Parameters
     ----------
-    n_components : int
-    sparseness_W, sparseness_H : None or float in (0, 1)
+    n_components : int, default=16
+        The number of parts, k.
+    sparseness_W : None or float in (0, 1), default=0.7
+        The sparseness of every part; None leaves the parts free.
+    sparseness_H : None or float in (0, 1), default=None
+        The sparseness of every sample's code; None leaves the codes free.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
     References
@@ -61,30 +52,44 @@ class HoyerNMF(SingleLayer):
 
     sparseness_W: float | None = 0.7
     sparseness_H: float | None = None
-    start: Any = "random"
+    start: str | Start | Given = "random"
     max_iter: int = 300
 
     def _sizes(self) -> tuple[int, ...]:
         for name in ("sparseness_W", "sparseness_H"):
-            given = getattr(self, name)
-            if given is not None and not 0 < number(name, given) < 1:
-                raise ValueError(f"{name}: {given!r} must be None, or between 0 and 1, both out.")
+            value = getattr(self, name)
+            if value is not None and not 0 < number(name, value) < 1:
+                raise ValueError(f"{name}: {value!r} must be None, or strictly between 0 and 1.")
         return super()._sizes()
 
-    def _train(self, X: Array, watch: Watch) -> Trained:
-        W, H = self._first(X, watch.generators)
-        problem = Constrained(X, self.sparseness_W, self.sparseness_H)
-        return self._descend(problem, problem.begin(W, H), watch)
-
-    def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
-        (W,) = weights
-        H = nonnegative_least_squares(X, W, Zero())
-        if self.sparseness_H is None:
-            return H
-        problem = codes_problem(gram(W), transposed_product(W, X), Zero())
-        H, _ = sparse_steps(
-            problem, with_sparseness(H, self.sparseness_H), self.sparseness_H, CODING
+    def _constraints(self) -> tuple[Sparseness | None, Sparseness | None]:
+        on_W, on_H = (
+            None if value is None else Sparseness(value)
+            for value in (self.sparseness_W, self.sparseness_H)
         )
+        return on_W, on_H
+
+
+@dataclass(frozen=True)
+class Sparseness(Constraint):
+    """s(f) = value for every column f."""
+
+    value: float
+
+    def nearest(self, F: Array) -> Array:
+        return with_sparseness(F, self.value)
+
+    def update(self, problem: Quadratic, F: Array) -> tuple[Array, Array]:
+        stepped = self.step(problem, F)
+        distance = residual(problem, F, stepped)
+        for _ in range(STEPS - 1):
+            stepped = self.step(problem, stepped)
+        return stepped, distance
+
+    def encode(self, problem: Quadratic, H: Array) -> Array:
+        H = self.nearest(H)
+        for _ in range(CODING):
+            H = self.step(problem, H)
         return H
 
 
@@ -100,9 +105,9 @@ def sparseness(F: Array) -> Array:
 def with_sparseness(F: Array, wanted: float) -> Array:
     """The nearest matrix ≥ 0 whose columns have that sparseness.
 
-    It is a multiple of P(x − τ) column by column, τ such that ‖·‖₁/‖·‖₂ is as wanted; that falls as
-    τ rises, and τ is found by halving. A column whose nearest point would be 0, which has no
-    sparseness, keeps a size that rounding does not see.
+    Column by column it is a multiple of max(x − τ, 0), with τ such that ‖·‖₁/‖·‖₂ is right. That
+    ratio falls as τ rises, so bisection finds τ. The nearest point of some columns would be 0,
+    which has no sparseness: they keep a length that is lost in rounding.
     """
     xp = namespace(F)
     rows = F.shape[-2]
@@ -124,51 +129,3 @@ def with_sparseness(F: Array, wanted: float) -> Array:
     length = positive(column_dots(F, direction))
     least = float(xp.finfo(F.dtype).eps) * xp.max(length, axis=-1, keepdims=True)
     return direction * xp.maximum(length, least)
-
-
-def sparse_steps(problem: Quadratic, F: Array, wanted: float, steps: int) -> tuple[Array, Array]:
-    """F after projected gradient steps, and ‖LC (F − Π(F − ∇/LC))‖² of the F that came in."""
-    LC, residual = problem.lipschitz, None
-    for _ in range(steps):
-        following = with_sparseness(F - problem.gradient(F) / LC, wanted)
-        if residual is None:
-            step = (F - following) * LC
-            residual = per_run(column_dots(step, step))
-        F = following
-    assert residual is not None
-    return F, residual
-
-
-@dataclass(frozen=True)
-class Constrained(LeastSquares):
-    """½‖X − WH‖² over factors of given sparseness."""
-
-    sparseness_W: float | None
-    sparseness_H: float | None
-
-    def begin(self, W: Array, H: Array) -> State:
-        """The start, brought to the sparseness asked for."""
-        W = W if self.sparseness_W is None else with_sparseness(W, self.sparseness_W)
-        H = H if self.sparseness_H is None else with_sparseness(H, self.sparseness_H)
-        return State((W,), H, inner(H, 0 * H), add_up(self.X, H), (None, None))
-
-    def sweep(self, state: State) -> State:
-        """The codes, then the weights."""
-        (W,), memories = state.weights, list(state.memories)
-        codes = codes_problem(gram(W), transposed_product(W, self.X), Zero())
-        H, memories[0], found = _update(codes, state.H, self.sparseness_H, memories[0])
-        residual = found * inner(state.H, state.H)
-        sums = add_up(self.X, H)
-        problem = weights_problem(None, sums.S, sums.Q, Zero())
-        moved, memories[1], found = _update(problem, W, self.sparseness_W, memories[1])
-        residual = residual + found * inner(W, W)
-        return State((moved,), H, residual, sums, tuple(memories))
-
-
-def _update(
-    problem: Quadratic, F: Array, wanted: float | None, memory: Any
-) -> tuple[Array, Any, Array]:
-    if wanted is None:
-        return Auto().update(problem, F, memory)
-    F, residual = sparse_steps(problem, F, wanted, STEPS)
-    return F, None, residual

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from deepnmf.arrays import (
-    Array,
-    choose,
-    column_dots,
-    gram,
-    inner,
-    namespace,
-    positive,
-    transposed_product,
-)
-from deepnmf.core.passes import add_up, nonnegative_least_squares
-from deepnmf.core.training import Trained
-from deepnmf.core.watch import Watch
-from deepnmf.models.baselines.base import LeastSquares, SingleLayer, State
+from deepnmf.arrays import Array, choose, namespace, positive
+from deepnmf.models.baselines.constrained import ConstrainedNMF, Constraint, residual
 from deepnmf.models.settings import whole_number
-from deepnmf.penalties import Zero
 from deepnmf.solvers import Auto, Nesterov
-from deepnmf.solvers.quadratic import Quadratic, codes_problem, weights_problem
-from deepnmf.solvers.stopping import per_run
+from deepnmf.solvers.quadratic import Quadratic
+from deepnmf.starts import Given, Start
 
 ON_SUPPORT = Nesterov(max_steps=30, min_steps=2, tol=1e-3)
-"""What solves for the entries that may be nonzero."""
+"""Solves for the entries that may be nonzero."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class L0NMF(SingleLayer):
-    """½‖X − WH‖², W, H ≥ 0, with at most `nonzeros_H` entries > 0 in every column of H (parts a
-    sample is made of) and/or `nonzeros_W` in every column of W (features of a part).
+class L0NMF(ConstrainedNMF):
+    """NMF with a limit on the parts per sample, on the features per part, or on both.
 
-    Codes by reverse sparse nonnegative least squares: from the least squares codes the smallest
-    entries are taken away, a few at a time, and the others solved for again, until few enough are
-    left; where the codes there were, solved for on their support, are better, they stay. W by
-    gradient steps that keep the largest entries of a column, then on the support. So no sweep
-    raises the objective.
+    Minimises ½‖X − WH‖² over W, H ≥ 0. Every column of H (the code of a sample) has at most
+    `nonzeros_H` entries > 0, every column of W (a part) at most `nonzeros_W`.
+
+    Codes are found by reverse sparse nonnegative least squares: starting from the least squares
+    codes, drop a few of the smallest entries, solve for the others again, and repeat until few
+    enough are left. A sample keeps its previous nonzeros where, solved for again, they fit better.
+    W takes gradient steps that keep the largest entries of each column, and is then solved for on
+    its nonzeros. No sweep raises the objective.
 
     Parameters
     ----------
-    n_components : int
-    nonzeros_H, nonzeros_W : None or int
+    n_components : int, default=16
+        The number of parts, k.
+    nonzeros_H : None or int, default=4
+        The most parts that a sample is made of; None sets no limit.
+    nonzeros_W : None or int, default=None
+        The most features that a part has; None sets no limit.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
     References
@@ -58,7 +49,7 @@ class L0NMF(SingleLayer):
 
     nonzeros_H: int | None = 4
     nonzeros_W: int | None = None
-    start: Any = "random"
+    start: str | Start | Given = "random"
     max_iter: int = 100
 
     def _sizes(self) -> tuple[int, ...]:
@@ -67,25 +58,52 @@ class L0NMF(SingleLayer):
                 whole_number(name, getattr(self, name), least=1)
         return super()._sizes()
 
-    def _train(self, X: Array, watch: Watch) -> Trained:
-        W, H = self._first(X, watch.generators)
-        problem = Bounded(X, self.nonzeros_H, self.nonzeros_W)
-        return self._descend(problem, problem.begin(W, H), watch)
+    def _constraints(self) -> tuple[FewNonzeros | None, FewNonzeros | None]:
+        on_W, on_H = (
+            None if count is None else FewNonzeros(count)
+            for count in (self.nonzeros_W, self.nonzeros_H)
+        )
+        return on_W, on_H
 
-    def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
-        (W,) = weights
-        H = nonnegative_least_squares(X, W, Zero())
-        if self.nonzeros_H is None:
-            return H
-        problem = codes_problem(gram(W), transposed_product(W, X), Zero())
-        return reverse_sparse(problem, H, self.nonzeros_H)
+
+@dataclass(frozen=True)
+class FewNonzeros(Constraint):
+    """At most `count` entries > 0 in every column."""
+
+    count: int
+
+    def nearest(self, F: Array) -> Array:
+        return largest(F, self.count)
+
+    def update(self, problem: Quadratic, F: Array) -> tuple[Array, Array]:
+        distance = residual(problem, F, self.step(problem, F))
+        if problem.by_column:
+            return self._codes(problem, F), distance
+        for _ in range(5):
+            F = self.step(problem, F)
+        return on_support(problem, F), distance
+
+    def encode(self, problem: Quadratic, H: Array) -> Array:
+        """Reverse sparse least squares, with the same cuts for every sample."""
+        left = H.shape[-2]
+        while left > self.count:
+            left -= max(1, (left - self.count) // 4)
+            H = on_support(problem, largest(H, left))
+        return largest(H, self.count)
+
+    def _codes(self, problem: Quadratic, H: Array) -> Array:
+        """The better of the old nonzeros and new ones, sample by sample."""
+        old = on_support(problem, H)
+        new = self.encode(problem, Auto().update(problem, H).F)
+        change = problem.change(old, problem.gradient(old), new, problem.gradient(new))
+        return choose(change < 0, new, old)
 
 
 @dataclass(frozen=True)
 class OnSupport(Quadratic):
     """A quadratic over the entries that a mask leaves."""
 
-    mask: Array = field(kw_only=True)
+    mask: Array | None = None
 
     def project(self, F: Array) -> Array:
         """The nearest feasible point."""
@@ -100,7 +118,7 @@ def on_support(problem: Quadratic, F: Array) -> Array:
 
 
 def largest(F: Array, count: int) -> Array:
-    """P(F) with the `count` largest entries of every column, exactly so many at most."""
+    """max(F, 0) with only the `count` largest entries of every column; ties are broken."""
     xp = namespace(F)
     F = positive(F)
     if count >= F.shape[-2]:
@@ -108,65 +126,3 @@ def largest(F: Array, count: int) -> Array:
     order = xp.argsort(F, axis=-2, descending=True, stable=True)
     rank = xp.argsort(order, axis=-2, stable=True)
     return F * xp.astype(rank < count, F.dtype)
-
-
-def reverse_sparse(problem: Quadratic, H: Array, count: int) -> Array:
-    """From codes H to codes with at most `count` entries > 0 a column, by the same cuts for every
-    sample, whatever others are beside it."""
-    left = H.shape[-2]
-    while left > count:
-        left -= max(1, (left - count) // 4)
-        H = on_support(problem, largest(H, left))
-    return largest(H, count)
-
-
-@dataclass(frozen=True)
-class Bounded(LeastSquares):
-    """½‖X − WH‖² over factors with few entries > 0."""
-
-    nonzeros_H: int | None
-    nonzeros_W: int | None
-
-    def begin(self, W: Array, H: Array) -> State:
-        """The start, with the entries that are too many cut off."""
-        W = W if self.nonzeros_W is None else largest(W, self.nonzeros_W)
-        H = H if self.nonzeros_H is None else largest(H, self.nonzeros_H)
-        return State((W,), H, inner(H, 0 * H), add_up(self.X, H), (None, None))
-
-    def sweep(self, state: State) -> State:
-        """The codes, then the weights."""
-        (W,), memories = state.weights, list(state.memories)
-        codes = codes_problem(gram(W), transposed_product(W, self.X), Zero())
-        if self.nonzeros_H is None:
-            H, memories[0], residual = Auto().update(codes, state.H, memories[0])
-        else:
-            H, residual = self._coded(codes, state.H)
-        residual = residual * inner(state.H, state.H)
-        sums = add_up(self.X, H)
-        problem = weights_problem(None, sums.S, sums.Q, Zero())
-        if self.nonzeros_W is None:
-            moved, memories[1], found = Auto().update(problem, W, memories[1])
-        else:
-            moved, found = W, _mapping(problem, W, self.nonzeros_W)
-            for _ in range(5):
-                step = problem.gradient(moved) / problem.lipschitz
-                moved = largest(moved - step, self.nonzeros_W)
-            moved = on_support(problem, moved)
-        residual = residual + found * inner(W, W)
-        return State((moved,), H, residual, sums, tuple(memories))
-
-    def _coded(self, problem: Quadratic, H: Array) -> tuple[Array, Array]:
-        """The better of the old support and a new one, sample by sample."""
-        assert self.nonzeros_H is not None
-        residual = _mapping(problem, H, self.nonzeros_H)
-        dense = Auto().update(problem, H).F
-        old, new = on_support(problem, H), reverse_sparse(problem, dense, self.nonzeros_H)
-        change = problem.change(old, problem.gradient(old), new, problem.gradient(new))
-        return choose(change < 0, new, old), residual
-
-
-def _mapping(problem: Quadratic, F: Array, count: int) -> Array:
-    """‖LC (F − Π(F − ∇/LC))‖² per run."""
-    LC = problem.lipschitz
-    step = (F - largest(F - problem.gradient(F) / LC, count)) * LC
-    return per_run(column_dots(step, step))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,24 +17,29 @@ from deepnmf.links import Link
 from deepnmf.models.baselines.base import Layered, layer_start
 from deepnmf.models.baselines.ns import Smoothed, smooth, smoothness
 from deepnmf.penalties import Zero
+from deepnmf.starts import Start
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MultilayerNMF(Layered):
-    """g(H_{l−1}) ≈ W_l S_l H_l from X ≈ W_1 S_1 H_1 up, each layer as in `NsNMF`; no fine-tuning.
+    """`NsNMF` in layers, without fine-tuning.
 
-    The paper's Multi-layer NMF is linear with link="identity", Square_1 with link="root", Square_2
-    with link="root" and project_codes=True, θ = 0.001.
+    X ≈ W_1 S_1 H_1, then g(H_{l−1}) ≈ W_l S_l H_l, each layer fitted as in `NsNMF`. The paper's
+    Multi-layer NMF is linear with link="identity", Square_1 with link="root", and Square_2 with
+    link="root" and project_codes=True, all with θ = 0.001.
 
     Parameters
     ----------
-    layer_sizes : tuple of int
+    layer_sizes : tuple of int, default=(64, 16)
+        The number of parts in each layer, from the data up: (k_1, …, k_L).
     theta : float in [0, 1], or one per layer, default=0.001
-    link : "identity", "root", "tanh", "sigmoid", "softplus" or Link
+        The smoothness θ of S_l, as in `NsNMF`.
+    link : "identity", "root", "tanh", "sigmoid", "softplus" or Link, default="identity"
+        The function between layers.
     project_codes : bool, default=False
         Return g(H_L) instead of H_L.
+    max_iter, tol : as in `DeepNMF`, for each layer
     start, fill, callback, random_state : as in `DeepNMF`
-    max_iter, tol : per layer
 
     References
     ----------
@@ -46,10 +50,10 @@ class MultilayerNMF(Layered):
     purpose = "nsNMF layer by layer, not fine-tuned"
     stacks = True
 
-    theta: Any = 0.001
+    theta: float | Sequence[float] = 0.001
     project_codes: bool = False
-    start: Any = "nnsvd"
-    fill: Any = "mean"
+    start: str | Start = "nnsvd"
+    fill: str | float = "mean"
 
     def _sizes(self) -> tuple[int, ...]:
         sizes = super()._sizes()
@@ -58,13 +62,13 @@ class MultilayerNMF(Layered):
         return sizes
 
     def _thetas(self, layers: int) -> tuple[float, ...]:
-        given = (self.theta,) * layers if np.ndim(self.theta) == 0 else tuple(self.theta)
-        if len(given) != layers:
+        thetas = (self.theta,) * layers if np.ndim(self.theta) == 0 else tuple(self.theta)  # type: ignore[arg-type]
+        if len(thetas) != layers:
             raise ValueError(
-                f"theta has {len(given)} entries for {layers} layers: give one per layer, or one "
+                f"theta has {len(thetas)} entries for {layers} layers: give one per layer, or one "
                 "for all."
             )
-        return tuple(smoothness(theta) for theta in given)
+        return tuple(smoothness(theta) for theta in thetas)
 
     def _train(self, X: Array, watch: Watch) -> Trained:
         start, link, sizes = layer_start(self.start, self.fill), self._link(), self._sizes()

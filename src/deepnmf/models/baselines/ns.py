@@ -23,21 +23,23 @@ CODING = 500
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NsNMF(SingleLayer):
-    """X ≈ W S H,  S = (1 − θ) I + (θ/k) 11ᵀ,  W, H ≥ 0.
+    """NMF with a smoothing matrix: X ≈ W S H,  S = (1 − θ) I + (θ/k) 11ᵀ,  W, H ≥ 0.
 
-    S smooths, so W and H have to be sparse to make up for it: θ = 0 is plain NMF, θ → 1 the
-    sparsest. Multiplicative updates, the codes first:
+    S makes products smooth, so W and H become sparse to make up for it. The updates are
 
-        H ← H ∘ (WS)ᵀX / (WS)ᵀ(WS)H,    W ← W ∘ X(SH)ᵀ / W(SH)(SH)ᵀ,
+        H ← H ∘ (WS)ᵀX / (WS)ᵀ(WS)H,    W ← W ∘ X(SH)ᵀ / W(SH)(SH)ᵀ
 
-    or, for loss="kullback-leibler" (the original's), those of Lee and Seung for the divergence.
-    Neither ever raises its objective.
+    or, for loss="kullback-leibler" (that of the original method), those of Lee and Seung for the
+    divergence. Neither raises its objective.
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default=16
+        The number of parts, k.
     theta : float in [0, 1], default=0.5
-    loss : {"frobenius", "kullback-leibler"}
+        θ: 0 is plain NMF, and the closer to 1, the sparser are W and H.
+    loss : {"frobenius", "kullback-leibler"}, default="frobenius"
+        What measures the distance of X and X̂.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
     References
@@ -51,7 +53,7 @@ class NsNMF(SingleLayer):
 
     theta: float = 0.5
     loss: str = "frobenius"
-    fill: Any = "mean"
+    fill: str | float = "mean"
 
     def _sizes(self) -> tuple[int, ...]:
         smoothness(self.theta)
@@ -60,7 +62,7 @@ class NsNMF(SingleLayer):
 
     @property
     def takes_sparse(self) -> bool:  # type: ignore[override]
-        """The divergence needs X̂ whole."""
+        """The divergence needs all entries of X̂, so X cannot be sparse."""
         return bool(self.loss == "frobenius")
 
     def _train(self, X: Array, watch: Watch) -> Trained:
@@ -96,11 +98,11 @@ def smooth(W: Array, theta: float) -> Array:
 
 
 def divergence_codes(X: Array, V: Array) -> Array:
-    """argmin_{H ≥ 0} D(X ‖ V H) by multiplicative updates, every sample from the same start."""
+    """argmin_{H ≥ 0} D(X ‖ V H) by multiplicative updates, from constant codes."""
     xp = namespace(V)
     tiny = float(xp.finfo(V.dtype).tiny) ** 0.5
     sums = at_least(xp.sum(V, axis=-2, keepdims=True), tiny).mT
-    # The constant code of the right total.
+    # Constant codes that give every sample the right total.
     H = xp.sum(X, axis=-2, keepdims=True) / xp.sum(sums, axis=-2, keepdims=True) + 0 * sums
     for _ in range(CODING):
         H = H * ((V.mT @ (X / at_least(V @ H, tiny))) / sums)
@@ -124,17 +126,17 @@ class Smoothed(LeastSquares):
         above, below = self._codes(state.H, transposed_product(V, self.X), gram(V) @ state.H)
         H, residual = multiply(state.H, above, below)
         sums = add_up(self.X, H)
-        # X(SH)ᵀ = Q S and (SH)(SH)ᵀ = S (HHᵀ) S, from the sums there are.
+        # X(SH)ᵀ = Q S and (SH)(SH)ᵀ = S (HHᵀ) S, so the sums of H are enough.
         S = smooth(smooth(sums.S, self.theta).mT, self.theta)
-        W, found = multiply(W, smooth(sums.Q, self.theta), W @ S)
-        return State((W,), H, residual + found, sums)
+        W, residual_W = multiply(W, smooth(sums.Q, self.theta), W @ S)
+        return State((W,), H, residual + residual_W, sums)
 
     def basis(self, state: State) -> Array:
         """W S."""
         return smooth(state.weights[0], self.theta)
 
     def _codes(self, H: Array, above: Array, below: Array) -> tuple[Array, Array]:
-        """Numerator and denominator of the codes' update."""
+        """The numerator and the denominator of the update of H."""
         del H
         return above, below
 
@@ -158,8 +160,8 @@ class SmoothedDivergence(Descent):
         H, residual = multiply(H, V.mT @ self._ratio(V @ H), below)
         G = smooth(H.mT, self.theta)
         below = xp.sum(G, axis=-2, keepdims=True) + 0 * W
-        W, found = multiply(W, self._ratio(W @ G.mT) @ G, below)
-        return State((W,), H, residual + found)
+        W, residual_W = multiply(W, self._ratio(W @ G.mT) @ G, below)
+        return State((W,), H, residual + residual_W)
 
     def objective(self, state: State) -> tuple[Array, Array]:
         """The divergence."""
@@ -171,7 +173,7 @@ class SmoothedDivergence(Descent):
         return value, 0 * value
 
     def negligible(self, tol: float) -> Array:
-        """The divergence is as large as X, not as its square."""
+        """The divergence grows with X, not with its square."""
         return max(tol * tol, 10 * epsilon(self.X)) * namespace(self.X).sum(self.X, axis=(-2, -1))
 
     def _ratio(self, fitted: Array) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from deepnmf.arrays import (
     Array,
@@ -34,21 +33,24 @@ from deepnmf.models.baselines.base import (
     stationarity,
 )
 from deepnmf.penalties import Zero
-from deepnmf.starts import Generators, Given
+from deepnmf.starts import Generators, Given, Start
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SemiNMF(SingleLayer):
-    """X ≈ W H with H ≥ 0 and W of any sign: ½‖X − WH‖². X may have negative entries.
+    """NMF for data of any sign: X ≈ W H with H ≥ 0 and W of any sign.
+
+    Minimises ½‖X − WH‖² by
 
         W = X Hᵀ(HHᵀ)⁺,    H ← H ∘ √((A⁺ + B⁻H)/(A⁻ + B⁺H)),    A = WᵀX,  B = WᵀW,
 
     with Z⁺ = max(Z, 0) and Z⁻ = max(−Z, 0), entry by entry. Neither raises the objective. The
-    start is from an SVD.
+    codes start from those of |X|.
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default=16
+        The number of parts, k.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
     References
@@ -77,11 +79,11 @@ class SemiNMF(SingleLayer):
 
 
 def in_span(X: Array) -> tuple[Array | None, Array]:
-    """Q and R with X = QR and QᵀQ = I, where a dense X has many more features than samples; else
+    """Q and R with X = QR and QᵀQ = I if a dense X has many more features than samples, otherwise
     None and X.
 
     The best weights of any sign, X Hᵀ(HHᵀ)⁻¹, lie in the span of the samples. With W = QV,
-    ‖X − WH‖ = ‖R − VH‖: the same problem with as many rows as there are samples.
+    ‖X − WH‖ = ‖R − VH‖: the same problem with only one row per sample.
     """
     if is_sparse(X) or X.shape[-2] < 2 * X.shape[-1]:
         return None, X
@@ -90,29 +92,31 @@ def in_span(X: Array) -> tuple[Array | None, Array]:
 
 
 def lifted(trained: Trained, Q: Array | None) -> Trained:
-    """What was trained on R, for X = QR."""
+    """The model of X = QR, from the model of R."""
     if Q is None:
         return trained
     first, *others = trained.weights
     return replace(trained, weights=(Q @ first, *others))
 
 
-def first_codes_of(X: Array, k: int, generators: Generators, start: Any, fill: Any) -> Array:
-    """H ≥ 0 for an X of any sign: the codes that a start finds for |X|; the signs are W's."""
+def first_codes_of(
+    X: Array, k: int, generators: Generators, start: str | Start | Given, fill: str | float
+) -> Array:
+    """The codes to start from for an X of any sign: those of |X|. W takes care of the signs."""
     return layer_start(start, fill).factors(absolute(X), k, generators)[1]
 
 
 def least_squares_weights(sums: Sums, before: Array | None = None, caution: float = 1.0) -> Array:
-    """W = X Hᵀ(HHᵀ)⁻¹, or, where HHᵀ has no inverse, a best W near the one before.
+    """W = X Hᵀ(HHᵀ)⁻¹ or, if HHᵀ has no inverse, a best W near the one before.
 
-    The more caution, the smaller W: for what comes after it and would round too much.
+    More caution gives a smaller W, for later steps in which a large W would be rounded too much.
     """
     return solved(sums.S, sums.Q, before, caution * epsilon(sums.Q))
 
 
 def precise_sums(X: Array, H: Array) -> Sums:
-    """The sums for given codes, HHᵀ in double precision: weights of any sign cancel, and its
-    rounding would be multiplied by their squares."""
+    """The sums of H, with HHᵀ in double precision: weights of any sign can be large and cancel, and
+    their squares would multiply its rounding error."""
     return Sums(gram(to_double(H).mT), product_transposed(X, H))
 
 
@@ -120,11 +124,11 @@ REFINEMENTS = 3
 
 
 def solved(S: Array, Q: Array, before: Array | None, rounding: float) -> Array:
-    """W with W S = Q for S positive semidefinite, in double precision.
+    """W with W S = Q for a positive semidefinite S, in double precision.
 
-    With the rows of S at one scale, W ← W + (Q − WS)(S + δI)⁻¹ a few times: a step to the minimum
-    of ½⟨WᵀW, S⟩ − ⟨W, Q⟩ + ½δ‖W − W_before‖², so none raises that objective. δ is what rounding
-    makes of S; where S is smaller, W stays as it was.
+    Scale S to a unit diagonal, then take a few steps W ← W + (Q − WS)(S + δI)⁻¹. Each goes to the
+    minimum of ½⟨WᵀW, S⟩ − ⟨W, Q⟩ + ½δ‖W − W_before‖², so none raises the objective. δ is the
+    rounding error of S; in directions in which S is smaller, W stays as it was.
     """
     xp = namespace(Q)
     double = to_double(S)
@@ -141,7 +145,7 @@ def solved(S: Array, Q: Array, before: Array | None, rounding: float) -> Array:
 
 
 def better(new: Array, old: Array, sums: Sums, basis: Array | None = None) -> Array:
-    """Of two W the one with the smaller ½‖X − ΨWH‖²: rounding can leave the new one behind."""
+    """The W with the smaller ½‖X − ΨWH‖². Because of rounding, that can be the old one."""
     values = []
     for W in (new, old):
         F = to_double(W if basis is None else basis @ W)
@@ -163,12 +167,12 @@ class Signed(LeastSquares):
     """½‖X − WH‖² over W of any sign and H ≥ 0."""
 
     def begin(self, H: Array) -> State:
-        """Codes, and the weights that fit them best."""
+        """The codes, and the best weights for them."""
         sums = precise_sums(self.X, H)
         return State((least_squares_weights(sums),), H, inner(H, 0 * H), sums)
 
     def sweep(self, state: State) -> State:
-        """The codes, then the weights, which so are the best for the codes."""
+        """The codes, then the best weights for them."""
         (W,) = state.weights
         H, residual = semi_step(state.H, transposed_product(W, self.X), gram(W))
         sums = precise_sums(self.X, H)
@@ -176,6 +180,6 @@ class Signed(LeastSquares):
         return State((W,), H, residual, sums)
 
     def dead(self, state: State) -> Array:
-        """Rows of H without an entry > 0."""
+        """The number of rows of H without an entry > 0."""
         xp = namespace(state.H)
         return xp.sum(xp.astype(~state.used, xp.int64), axis=-1)

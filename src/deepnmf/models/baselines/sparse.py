@@ -21,21 +21,26 @@ SIDES = ("right", "left")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseNMF(SingleLayer):
-    """SNMF/R, side="right": sparse codes,
+    """Sparse NMF: SNMF/R, with sparse codes, and SNMF/L, with sparse parts.
 
-        ½‖X − WH‖² + ½ η‖W‖² + ½ β Σ_j ‖H(:, j)‖₁²,    W, H ≥ 0;
+    SNMF/R (side="right") minimises
 
-    SNMF/L, side="left", is the same on Xᵀ: ½ η‖H‖² + ½ β Σ_i ‖W(i, :)‖₁², sparse parts. Both
-    factors have a penalty, so that the scale cannot escape. Each factor in turn by coordinate
-    descent; no update raises the objective. Not the same model as SDNMF/L or /R.
+        ½‖X − WH‖² + ½ η‖W‖² + ½ β Σ_j ‖H(:, j)‖₁²,    W, H ≥ 0.
+
+    SNMF/L (side="left") is the same for Xᵀ, with ½ η‖H‖² + ½ β Σ_i ‖W(i, :)‖₁². Both factors have
+    a penalty, so neither can shrink at the cost of the other. The factors are updated in turn by
+    coordinate descent, and no update raises the objective. SDNMF/L and SDNMF/R are other models.
 
     Parameters
     ----------
-    n_components : int
-    side : {"right", "left"}
+    n_components : int, default=16
+        The number of parts, k.
+    side : {"right", "left"}, default="right"
+        Which factor is sparse: "right" is H, the codes, and "left" is W, the parts.
     beta : float, default=0.01
-    eta : float or None
-        None: max(X)².
+        β, the strength of the penalty that makes a factor sparse.
+    eta : float or None, default=None
+        η, the strength of the penalty on the other factor. None is max(X)².
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
     References

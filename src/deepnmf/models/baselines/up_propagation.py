@@ -20,23 +20,26 @@ from deepnmf.starts import Random
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class UpPropagationNMF(Layered):
-    """X ≈ W_1 φ(W_2 … φ(W_L H_L)), all factors ≥ 0 and updated together, from a random start.
+    """NMF in layers, X ≈ W_1 φ(W_2 … φ(W_L H_L)), with all layers fitted together from the start.
 
-    With φ rising, ∂f/∂F is the difference of two nonnegative parts, one of X, one of X̂: the errors
+    All factors are ≥ 0 and start at random. As φ increases, the gradient of every factor is the
+    difference of two nonnegative terms, one from X and one from X̂. They are propagated up,
 
-        N_1 = W_1ᵀX,  M_1 = W_1ᵀX̂,    N_l = W_lᵀ(N_{l−1} ∘ φ′(A_l)),  M_l alike,
+        N_1 = W_1ᵀX,  M_1 = W_1ᵀX̂,    N_l = W_lᵀ(N_{l−1} ∘ φ′(A_l)),  M_l likewise,
 
-    propagated up, give
+    and give the updates
 
         W_l ← W_l ∘ (N_{l−1} ∘ φ′(A_l))H̃_lᵀ / (M_{l−1} ∘ φ′(A_l))H̃_lᵀ,    H_L ← H_L ∘ N_L / M_L.
 
-    The objective of linear models never rises. Through a link the authors guarantee nothing: a
-    sweep that would raise it is not taken, and the fit has come to its end.
+    They never raise the objective of linear models. For other links the authors guarantee nothing:
+    a sweep that would raise the objective is not taken, and ends the fit.
 
     Parameters
     ----------
-    layer_sizes : tuple of int
-    link : "identity", "root", "tanh", "sigmoid", "softplus" or Link
+    layer_sizes : tuple of int, default=(64, 16)
+        The number of parts in each layer, from the data up: (k_1, …, k_L).
+    link : "identity", "root", "tanh", "sigmoid", "softplus" or Link, default="identity"
+        The function between layers.
     max_iter, tol, callback, random_state : as in `DeepNMF`
 
     References
@@ -52,7 +55,7 @@ class UpPropagationNMF(Layered):
     def _train(self, X: Array, watch: Watch) -> Trained:
         link, data, H = self._link(), X, X
         weights: list[Array] = []
-        # Random factors, each layer at the scale of what it is to reproduce.
+        # Random factors, scaled in each layer to its input.
         for layer, size in enumerate(self._sizes()):
             if layer:
                 weights[-1], data = layer_input(link, weights[-1], H)
@@ -76,7 +79,7 @@ class UpPropagation(LeastSquares):
         return State(tuple(weights), H, inner(H, 0 * H))
 
     def sweep(self, state: State) -> State:
-        """H_L, then W_L … W_1; through a link only if that does not raise the objective."""
+        """H_L, then W_L … W_1. With a link, only if that does not raise the objective."""
         moved = self._moved(state)
         if self.link.linear or state.sums is None:
             return moved
@@ -88,30 +91,30 @@ class UpPropagation(LeastSquares):
         W = state.weights[0]
         P = transposed_product(W, self.X)
         chain = Chain.forward(self.link, state.weights, state.H, gram(W), P)
-        asked, given = self._errors(chain, depth)
+        N, M = self._errors(chain, depth)
         if depth > 1:
-            asked, given = (chain.weights[-1].mT @ error for error in (asked, given))
-        H, found = multiply(state.H, asked, given)
-        residual = residual + found
+            N, M = chain.weights[-1].mT @ N, chain.weights[-1].mT @ M
+        H, residual_H = multiply(state.H, N, M)
+        residual = residual + residual_H
         chain = chain.replaced(depth, chain.weights[-1] @ H, H=H)
         for level in range(depth, 1, -1):
-            asked, given = self._errors(chain, level)
-            below = chain.codes[level - 1]
-            W, found = multiply(chain.weights[level - 1], asked @ below.mT, given @ below.mT)
-            residual = residual + found
-            chain = chain.replaced(level, W @ below, weights=W)
+            N, M = self._errors(chain, level)
+            codes = chain.codes[level - 1]
+            W, residual_W = multiply(chain.weights[level - 1], N @ codes.mT, M @ codes.mT)
+            residual = residual + residual_W
+            chain = chain.replaced(level, W @ codes, weights=W)
         sums = add_up(self.X, chain.codes[0])
-        W, found = multiply(chain.weights[0], sums.Q, chain.weights[0] @ sums.S)
-        return State((W, *chain.weights[1:]), H, residual + found, sums)
+        W, residual_W = multiply(chain.weights[0], sums.Q, chain.weights[0] @ sums.S)
+        return State((W, *chain.weights[1:]), H, residual + residual_W, sums)
 
     def dead(self, state: State) -> Array:
-        """Units of all layers that reach nothing, or that nothing reaches."""
+        """The number of units, in all layers, that have no effect on X̂."""
         return count_dead(self.link, state.weights, state.used)
 
     @staticmethod
     def _errors(chain: Chain, level: int) -> tuple[Array, Array]:
         """N_{level−1} ∘ φ′(A_level) and M_{level−1} ∘ φ′(A_level); at level 1 N_1 and M_1."""
-        asked, given = chain.P, chain.P + chain.G
+        N, M = chain.P, chain.P + chain.G
         if level == 1:
-            return asked, given
-        return chain.error(level, asked), chain.error(level, given)
+            return N, M
+        return chain.error(level, N), chain.error(level, M)

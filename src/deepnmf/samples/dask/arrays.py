@@ -1,4 +1,4 @@
-"""Dask arrays: on a cluster blocks stay with their workers, and only small sums travel."""
+"""Dask arrays. On a cluster, blocks stay on their workers, and only small sums travel."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from deepnmf.arrays import Array
-from deepnmf.arrays.blocks import Applied, Block, Blocked, Layout, Leaf
-from deepnmf.arrays.tensors import to_numpy
+from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf, Node
 from deepnmf.samples.base import Needs, Samples
-from deepnmf.samples.checks import check_entries, check_size, float_type
+from deepnmf.samples.budget import room_for_codes
+from deepnmf.samples.checks import check_blocks, check_size, float_type
 from deepnmf.samples.dask.layout import DaskLayout
 from deepnmf.samples.dask.workers import Data
 from deepnmf.samples.disk import as_block, to_rows
@@ -36,35 +36,30 @@ def opened(X: Any, needs: Needs) -> Samples | None:
 
 
 class DaskSamples(Samples):
-    """A Dask array (n, m). It is read, and its entries are checked, when they are first needed."""
+    """A Dask array (n, m). It is read and checked when `data` is first asked for."""
 
     def __init__(self, X: Any, needs: Needs) -> None:
         _check_chunks(X, needs.whom)
         check_size(X.shape, needs, "array")
         refuse_card(needs.device)
         self.X, self.needs = X, needs
-        self.dtype = float_type(X.dtype)
+        self.dtype = float_type(X.dtype, needs.whom)
         self.features = int(X.shape[1])
 
     @cached_property
     def data(self) -> Blocked:
-        widths = tuple(int(width) for width in self.X.chunks[0])
+        # Chunks without samples, as filters leave them, join their neighbours.
+        widths = tuple(int(width) for width in self.X.chunks[0] if width)
+        X = self.X.rechunk({0: widths})
         client = _client()
         if client is None:
-            node: Any = Leaf(Chunks(self.X, self.dtype))
-            layout = Layout(widths)
+            node: Node = Leaf(Chunks(X, self.dtype))
+            layout = Layout(widths, room=room_for_codes(self.needs.max_memory))
         else:
-            node, layout = Data(self.dtype), _on_cluster(self.X, widths, client)
-        array = Blocked(node, layout, self.features, self.dtype)
-        check = Applied(_problem, (array.node,), {"needs": self.needs.without_model()})
-        [problems] = layout.sweep(gather=[check]).gathered
-        for number, (start, problem) in enumerate(zip(layout.starts(), problems, strict=True)):
-            if problem is not None:
-                end = start + widths[number] - 1
-                raise ValueError(
-                    f"chunk {number} (samples {start} to {end}; rows count from {start}): {problem}"
-                )
-        return array
+            node, layout = Data(self.dtype), _on_cluster(X, widths, client)
+        data = Blocked(node, layout, self.features, self.dtype)
+        check_blocks(data, self.needs, "chunk")
+        return data
 
     def home(self, array: Array) -> Array:
         return array
@@ -85,38 +80,29 @@ class DaskSamples(Samples):
             self.data.layout.close()
 
 
-def _encoded_chunk(
-    rows: Any, needs: Needs, encode: Callable[[Array], Array], size: int
-) -> np.ndarray:
-    """The codes of one chunk, which is in memory by now."""
+def _encoded_chunk(rows: Any, needs: Needs, encode: Callable[[Array], Array], size: int) -> Array:
+    """The codes of one chunk, which is in memory now."""
     from deepnmf.samples.memory import opened as in_memory
 
+    if rows.shape[0] == 0:
+        return np.empty((0, size), float_type(rows.dtype, needs.whom))
     with in_memory(rows, needs) as samples:
-        return to_numpy(samples.encoded(encode, size))
-
-
-def _problem(block: Block, needs: Needs) -> str | None:
-    """What is wrong with the entries of a block."""
-    try:
-        check_entries(block.T, needs.whom, needs.signed)
-    except ValueError as problem:
-        return str(problem)
-    return None
+        return samples.encoded(encode, size)
 
 
 def _on_cluster(X: Any, widths: tuple[int, ...], client: Any) -> DaskLayout:
-    """The chunks of X as blocks on the workers of a cluster, loaded there."""
+    """The chunks of X, loaded as blocks on the workers of a cluster."""
     from distributed import wait
 
     chunks = list(X.to_delayed().ravel())
     futures = _loaded(client, chunks)
     wait(futures)  # type: ignore[no-untyped-call]
-    nowhere = dict.fromkeys(range(len(widths)), "")
-    return DaskLayout(widths, client=client, chunks=chunks, data=futures, homes=nowhere)
+    homes = dict.fromkeys(range(len(widths)), "")  # the first pass finds where the blocks are
+    return DaskLayout(widths, client=client, chunks=chunks, data=futures, homes=homes)
 
 
 def _loaded(client: Any, chunks: list[Any]) -> list[Any]:
-    """A future for every chunk, spread evenly over the threads of the cluster, where it stays."""
+    """One future per chunk. The chunks are spread evenly over the threads of the cluster."""
     places = [
         worker for worker, threads in sorted(client.nthreads().items()) for _ in range(threads)
     ]
@@ -146,7 +132,7 @@ def _check_chunks(X: Any, whom: str) -> None:
 
 
 def _client() -> Any:
-    """The client of the current cluster, None where there is none."""
+    """The client of the current cluster, or None."""
     if "distributed" not in sys.modules:
         return None
     from distributed import get_client
@@ -158,7 +144,7 @@ def _client() -> Any:
 
 
 class Chunks:
-    """Blocks of a Dask array without a cluster: computed by threads at every pass."""
+    """The blocks of a Dask array without a cluster, computed by threads in every pass."""
 
     def __init__(self, X: Any, dtype: np.dtype) -> None:
         self.X, self.dtype = X, dtype

@@ -1,8 +1,8 @@
 """Blocks of samples on the workers of a Dask cluster.
 
-A pass is one task per block, run where the block of X is. Codes are kept by the worker that made
-them, under a name. A block that is lost with its worker is made again as it was (`replay`); where
-that cannot be, from X and the weights. What is summed is added up on the workers, in a tree.
+A pass is one task per block, run on the worker that has the block of X. Workers keep the codes they
+compute, by name. If a worker is lost, its blocks are computed again exactly as they were (`replay`)
+or, where that is impossible, from X and the weights. Sums are added up on the workers, in a tree.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from deepnmf.arrays import Array
 from deepnmf.arrays.blocks import Blocked, Layout, Node, Swept, ToStore
 from deepnmf.samples.dask.replay import ClusterError, Log
 from deepnmf.samples.dask.workers import (
-    Found,
     Held,
     Pass,
+    Results,
     Value,
     copied,
     forget,
+    merged,
     received,
     restored,
-    together,
     work,
 )
 
 BRANCHES = 8
-"""Partial sums that are added up at a time."""
+"""The number of partial sums that one task adds up."""
 ATTEMPTS = 5
-"""Times that a pass is tried; between them workers may have come and gone."""
+"""How often a pass is tried when workers are lost."""
 PATIENCE = 2
-"""Seconds after which one looks whether the workers are still there."""
+"""Seconds to wait for a result before checking that the workers still exist."""
 LONGEST_PAUSE = 60
-"""Seconds that a worker which Dask has paused is waited for."""
+"""Seconds to wait for a worker that Dask has paused."""
 
 
 class WorkerLost(Exception):
-    """A worker that had blocks is gone."""
+    """A worker that held blocks is gone."""
 
 
 @dataclass(frozen=True)
@@ -55,44 +55,44 @@ class DaskLayout(Layout):
 
     client: Any = None
     chunks: Sequence[Any] = ()
-    """How every block of X comes about."""
+    """The delayed objects that compute the blocks of X."""
     data: list[Any] = field(default_factory=list)
-    """A future for every block of X."""
+    """The future of each block of X."""
     dropped: list[str] = field(default_factory=list)
-    """Names of what nobody needs any more."""
+    """Names that are no longer needed; the next pass drops them on the workers."""
     homes: dict[int, str] = field(default_factory=dict)
-    """The worker that has each block of X and holds its codes: a task goes there, nowhere else."""
+    """The worker that has each block of X and its codes: tasks run only there. "" means lost."""
     processes: dict[int, str] = field(default_factory=dict)
-    """The process that held each block when it was last seen there."""
+    """The process that held each block in the last pass."""
     names: set[str] = field(default_factory=set)
-    """Names under which workers may hold something."""
+    """All names under which workers may hold something."""
     live: set[str] = field(default_factory=set)
-    """Those of them that somebody needs, and that all blocks have."""
+    """The names that are needed and that every block has."""
     log: Log = field(default_factory=Log)
 
     def each(self, node: Node) -> Iterator[Any]:
         for index in range(len(self.widths)):
-            yield self._tried(Pass([], [], [node], []), [index])[1][0][0]
+            _, [[value]] = self._run(Pass(gather=[node]), [index])
+            yield value
 
     def put(self, blocks: Iterable[Array], rows: int, dtype: Any) -> Blocked:
         return Blocked(self.keep(blocks), self, rows, dtype)
 
     def keep(self, values: Iterable[Any]) -> Node:
         held = self._held(uuid.uuid4().hex, None)
-        self.log.whole = False  # No pass makes these.
+        self.log.complete = False  # these values come from the client, and no pass repeats them
         for index, value in enumerate(values):
-            given = Pass([(held.name, Value())], [], [], [])
-            self._tried(given, [index], value)
+            self._run(Pass(store=[(held.name, Value())]), [index], [value])
         self.live.add(held.name)
         return held
 
     def close(self) -> None:
-        # A cluster that is gone holds nothing.
+        # If the cluster is gone, there is nothing to drop.
         with contextlib.suppress(Exception):
             self.client.run(forget, sorted(self.names), on_error="ignore")
 
     def _held(self, name: str, recipe: Node | None) -> Held:
-        """Something that workers hold for as long as it is needed here."""
+        """An array that workers hold for as long as the client has this object."""
         held = Held(name, recipe)
         self.names.add(name)
         weakref.finalize(held, self.dropped.append, name)
@@ -109,30 +109,33 @@ class DaskLayout(Layout):
         collect: Sequence[Node] = (),
         gather: Sequence[Node] = (),
     ) -> Swept:
-        names = [uuid.uuid4().hex for _ in (*store, *collect)]
-        nodes = [*(one.node for one in store), *collect]
         drop = [self.dropped.pop() for _ in range(len(self.dropped))]
         self.live.difference_update(drop)
-        self.log.gone.extend(drop)
-        recipes = [*(one.recipe for one in store), *(None for _ in collect)]
-        held = [self._held(name, recipe) for name, recipe in zip(names, recipes, strict=True)]
-        task = Pass(list(zip(names, nodes, strict=True)), list(sums), list(gather), drop)
-        added, gathered = self._tried(task)
+        self.log.dropped.extend(drop)
+        nodes = [*(array.node for array in store), *collect]
+        recipes = [*(array.recipe for array in store), *(None for _ in collect)]
+        held = [self._held(uuid.uuid4().hex, recipe) for recipe in recipes]
+        named = [(array.name, node) for array, node in zip(held, nodes, strict=True)]
+        totals, gathered = self._run(Pass(named, sums, gather, drop))
         self.names.difference_update(drop)
         return Swept(
             [
-                Blocked(node, self, one.rows, one.dtype)
-                for node, one in zip(held, store, strict=False)
+                Blocked(node, self, array.rows, array.dtype)
+                for node, array in zip(held, store, strict=False)
             ],
-            added,
+            totals,
             list(held[len(store) :]),
             [list(row) for row in zip(*gathered, strict=True)] if gather else [],
         )
 
-    def _tried(
-        self, task: Pass, blocks: Sequence[int] | None = None, value: Any = None
+    def _run(
+        self, task: Pass, blocks: Sequence[int] | None = None, value: Sequence[Any] = ()
     ) -> tuple[list[Any], list[list[Any]]]:
-        """Sums, and by block what is gathered, of a pass over these blocks (all unless given)."""
+        """Do a pass over these blocks (by default all), and repeat it if workers are lost.
+
+        `value` holds at most one value, that of the `Value` nodes. Returns the sums, and the
+        gathered values of every block.
+        """
         import cloudpickle  # type: ignore[import-untyped]  # comes with Dask
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
@@ -143,58 +146,60 @@ class DaskLayout(Layout):
         for attempt in range(ATTEMPTS):
             try:
                 alive = self._restore()
-                found = self._run(written, blocks, value)
+                results = self._attempt(written, blocks, value)
                 break
             except lost as problem:
                 if attempt == ATTEMPTS - 1:
                     raise ClusterError(
                         f"the cluster lost workers {ATTEMPTS} times in one pass over the data "
-                        f"({type(problem).__name__}). Look whether they have enough memory; with "
-                        "checkpoint=… the next fit goes on from where this one was."
+                        f"({type(problem).__name__}). Check that they have enough memory; with "
+                        "checkpoint=… the next fit continues where this one stopped."
                     ) from problem
-        if task.store and value is None:
+        if task.store and not value:
             self.log.note(written)
             self.live.update(name for name, _ in task.store)
             if self.log.due(alive):
                 self._copy()
-        return found
+        return results
 
-    def _run(
-        self, written: bytes, blocks: Sequence[int], value: Any
+    def _attempt(
+        self, written: bytes, blocks: Sequence[int], value: Sequence[Any]
     ) -> tuple[list[Any], list[list[Any]]]:
         client = self.client
         with warnings.catch_warnings():
-            # The weights are in it, and every worker needs them.
+            # The pass contains the weights, and every worker needs them.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            # A task, not scattered data: what a dead worker had of it can be made again.
-            shared = client.submit(pickle.loads, written, pure=False)
-        if value is not None:
-            [value] = client.scatter([value], hash=False)
-        done = []
-        for index in blocks:
-            given = (shared, index, self.data[index], value)
-            place = {"workers": [self.homes[index]]}
-            done.append(client.submit(work, *given, pure=False, retries=2, **place))
-        while len(done) > 1:
-            done = [
-                client.submit(together, done[low : low + BRANCHES], pure=False)
-                for low in range(0, len(done), BRANCHES)
+            # A task, not scattered data: Dask runs it again if its worker dies.
+            task = client.submit(pickle.loads, written, pure=False)
+        if value:
+            value = client.scatter(list(value), hash=False)
+        futures = [
+            client.submit(
+                work, task, index, self.data[index], *value, workers=[self.homes[index]],
+                pure=False, retries=2,
+            )
+            for index in blocks
+        ]  # fmt: skip
+        while len(futures) > 1:
+            futures = [
+                client.submit(merged, futures[low : low + BRANCHES], pure=False)
+                for low in range(0, len(futures), BRANCHES)
             ]
-        found: Found = self._result(done[0], {self.homes[index] for index in blocks})
-        strangers = [
-            index for index, process in found.processes.items()
+        results: Results = self._result(futures[0], {self.homes[index] for index in blocks})
+        restarted = [
+            index for index, process in results.processes.items()
             if self.processes.setdefault(index, process) != process
         ]  # fmt: skip
-        if strangers:  # workers that came back where others had died: they hold nothing
-            self.homes.update(dict.fromkeys(strangers, ""))
+        if restarted:  # a new process at the address of a dead worker holds nothing
+            self.homes.update(dict.fromkeys(restarted, ""))
             raise WorkerLost
-        pairs = zip(found.sums, found.dtypes, strict=True)
-        sums = [np.asarray(value).astype(dtype) for value, dtype in pairs]
-        return sums, [found.gathered[index] for index in blocks]
+        pairs = zip(results.sums, results.dtypes, strict=True)
+        sums = [np.asarray(total).astype(dtype) for total, dtype in pairs]
+        return sums, [results.gathered[index] for index in blocks]
 
     def _restore(self) -> set[str]:
-        """Give blocks whose workers are gone another place, and make what they held again there.
-        Returns the workers that there are."""
+        """Move blocks whose workers are gone to other workers, and restore there what was held.
+        Returns the workers that are alive."""
         alive = set(self.client.nthreads())
         lost = [index for index, home in self.homes.items() if home not in alive]
         if not lost:
@@ -205,25 +210,26 @@ class DaskLayout(Layout):
         for index in lost:
             chunk = self.chunks[index]
             if self.data[index].status != "finished" and not futures_of(chunk):  # type: ignore[no-untyped-call]
-                # Under other keys: a task that had a place waits for it if all workers are gone.
+                # With new keys: the old task may wait forever for the worker it was sent to.
                 self.data[index] = self.client.compute(clone(chunk))
         wait([self.data[index] for index in lost])  # type: ignore[no-untyped-call]
         places = self._places(lost)
-        known = [index for index in lost if self.log.can_restore(index, alive)]
+        logged = [index for index in lost if self.log.can_restore(index, alive)]
         [passes] = self.client.scatter([self.log.passes], hash=False)
-        used, made = set(places.values()), {}
-        for index in known if self.live else ():
-            copy, place = self.log.copies.get(index, (None, places[index]))
-            given = (index, self.data[index], copy, passes, self.live)
-            there = {"workers": [places[index]]}
-            made[index] = self.client.submit(restored, *given, pure=False, retries=2, **there)
-            used.add(place)
+        workers, futures = set(places.values()), {}
+        for index in logged if self.live else ():
+            copy, copy_place = self.log.copies.get(index, (None, places[index]))
+            futures[index] = self.client.submit(
+                restored, index, self.data[index], copy, passes, self.live,
+                workers=[places[index]], pure=False, retries=2,
+            )  # fmt: skip
+            workers.add(copy_place)
         for index in lost:
             self.processes.pop(index, None)
-        for index, future in made.items():
-            self.processes[index] = self._result(future, used)
-        if len(known) < len(lost):  # The others come from X and the weights: not as they were.
-            self.log.whole = False
+        for index, future in futures.items():
+            self.processes[index] = self._result(future, workers)
+        if len(logged) < len(lost):  # the others are computed from X and the weights, not replayed
+            self.log.complete = False
         self.homes.update(places)
         return alive
 
@@ -231,30 +237,28 @@ class DaskLayout(Layout):
         """The worker that has X of each of these blocks."""
         for index in blocks:
             if self.data[index].status == "error":
-                self.data[index].result()  # It cannot be read: says why.
-        found = self.client.who_has(self.data)
-        places = {index: list(found.get(self.data[index].key, ())) for index in blocks}
+                self.data[index].result()  # raises the error of the read
+        holders = self.client.who_has(self.data)
+        places = {index: list(holders.get(self.data[index].key, ())) for index in blocks}
         if not all(places.values()):
             raise WorkerLost
         return {index: workers[0] for index, workers in places.items()}
 
     def _copy(self) -> None:
-        """What is held of every block, to a second worker."""
+        """Copy what is held for every block to a second worker."""
         from distributed import CancelledError, wait
 
         begun = time.monotonic()
         workers = sorted(self.client.nthreads())
-        used = set(self.homes.values())
-        if len(workers) < 2 or not used.issubset(workers):
-            self.log.go_on()
+        if len(workers) < 2 or not set(self.homes.values()).issubset(workers):
+            self.log.postpone()
             return
         copies, needed = {}, self.live.difference(self.dropped)
         for index, home in self.homes.items():
             place = workers[(workers.index(home) + 1) % len(workers)]
             here = self.client.submit(copied, index, needed, workers=[home], pure=False)
-            copies[index] = (
-                self.client.submit(received, here, workers=[place], pure=False), place
-            )  # fmt: skip
+            there = self.client.submit(received, here, workers=[place], pure=False)
+            copies[index] = (there, place)
         futures = [copy for copy, _ in copies.values()]
         while any(copy.status == "pending" for copy in futures):
             try:
@@ -263,26 +267,24 @@ class DaskLayout(Layout):
                 if not set(workers).issubset(self.client.nthreads()) or self._paused(workers):
                     break
         if all(copy.status == "finished" for copy in futures):
-            self.log.begin_anew(copies, begun)
+            self.log.restart(copies, begun)
         else:
-            self.log.go_on()
+            self.log.postpone()
 
-    def _result(self, future: Any, used: set[str]) -> Any:
-        """The result, unless one of the workers that it needs is gone, or paused for long: it would
-        never come."""
-        from distributed import TimeoutError as TooLong
-
+    def _result(self, future: Any, workers: set[str]) -> Any:
+        """The result of a future. Raises if one of the workers that it needs is gone, or paused for
+        too long: the result would never come."""
         since = None
         while True:
             try:
                 return future.result(timeout=PATIENCE)
-            except (TooLong, TimeoutError):
+            except TimeoutError:
                 if future.done():
                     return future.result()
-                if not used <= set(self.client.nthreads()):
+                if not workers <= set(self.client.nthreads()):
                     future.cancel()
                     raise WorkerLost from None
-                paused = self._paused(used)
+                paused = self._paused(workers)
                 since = (since or time.monotonic()) if paused else None
                 if since is not None and time.monotonic() - since > LONGEST_PAUSE:
                     future.cancel()
@@ -290,10 +292,10 @@ class DaskLayout(Layout):
                         f"the worker {paused[0]} has been paused by Dask for {LONGEST_PAUSE} "
                         "seconds: its memory is full, and the fit waits for it. Give workers more "
                         "memory, start more of them, or make chunks smaller; with checkpoint=… the "
-                        "next fit goes on from where this one was."
+                        "next fit continues where this one stopped."
                     ) from None
 
     def _paused(self, workers: Iterable[str]) -> list[str]:
-        """Those of the workers that Dask gives nothing to do, because their memory is full."""
+        """The workers among these that Dask has paused because their memory is full."""
         known = self.client.scheduler_info()["workers"]
-        return sorted(one for one in workers if known.get(one, {}).get("status") == "paused")
+        return sorted(name for name in workers if known.get(name, {}).get("status") == "paused")

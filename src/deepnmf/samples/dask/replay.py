@@ -1,9 +1,9 @@
-"""What workers of a cluster did, so that it can be done again where one of them is lost.
+"""A log of the passes over blocks on a cluster, so that lost blocks can be computed again.
 
-The codes of a block come from its X by the passes of the fit, one after the other, and what a pass
-does to a block depends on nothing else but what it was told. So a block that is lost with its
-worker is what the same passes make of it elsewhere, as it was. So that they need not begin at the
-first one, every block is copied to a second worker now and then, for a small share of the time.
+The codes of a block depend only on its X and on the passes of the fit. If a worker is lost, another
+one repeats the passes for its blocks and arrives at exactly the same codes. Blocks are copied to a
+second worker from time to time, for a small share of the running time, so that only the passes
+since the last copy have to be repeated.
 """
 
 from __future__ import annotations
@@ -13,64 +13,66 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SHARE = 0.05
-"""Of the time of a fit, what copies may take."""
+"""The share of a fit's running time that copies may take."""
 FIRST = 0.5
-"""Seconds that the first copies are reckoned with."""
+"""The estimate, in seconds, of what the first copies take."""
 LIMIT = 100_000_000
-"""Bytes of passes after which there are copies whatever they take: the client keeps the passes."""
+"""Copy, whatever it takes, when the logged passes are larger than this (bytes on the client)."""
 FEWEST = 8
-"""Passes that are kept however large they are."""
+"""The number of passes that may be logged, however large they are."""
 
 
 class ClusterError(ConnectionError):
-    """Workers are lost faster than their blocks can be made again."""
+    """Workers are lost faster than their blocks can be computed again."""
 
 
 @dataclass
 class Log:
-    """Passes since the last copies were made, and where those are."""
+    """The passes since the last copies, and where the copies are."""
 
     passes: list[tuple[bytes, list[str]]] = field(default_factory=list)
-    """Each with the names that nobody needed any more when it began."""
-    gone: list[str] = field(default_factory=list)
-    """Names that nobody needs since the last of them."""
+    """Each pass, with the names that were dropped before it."""
+    dropped: list[str] = field(default_factory=list)
+    """Names that were dropped after the last pass."""
     copies: dict[int, tuple[Any, str]] = field(default_factory=dict)
-    """By block: the future of its copy, and the worker that has it."""
-    whole: bool = True
-    """Whether copies and passes tell all that was done to the blocks."""
+    """By block: the future of its copy, and the worker that holds it."""
+    complete: bool = True
+    """Whether copies and passes are enough to compute every block again."""
     cost: float = FIRST
+    """Seconds that the last copies took."""
     since: float = field(default_factory=time.monotonic)
+    """The time of the last copies."""
 
     def note(self, written: bytes) -> None:
-        """A pass was done that left something with the workers."""
-        self.passes.append((written, self.gone.copy()))
-        self.gone.clear()
+        """Log a pass that stored something on the workers."""
+        self.passes.append((written, self.dropped.copy()))
+        self.dropped.clear()
 
     def due(self, alive: set[str]) -> bool:
         """Whether it is time for new copies."""
         missing = any(place not in alive for _, place in self.copies.values())
         waited = time.monotonic() - self.since
-        return not self.whole or missing or self._too_long() or waited > self.cost / SHARE
+        return not self.complete or missing or self._too_large() or waited > self.cost / SHARE
 
     def can_restore(self, index: int, alive: set[str]) -> bool:
-        """Whether a block can be made again as it was."""
-        return self.whole and (index not in self.copies or self.copies[index][1] in alive)
+        """Whether a block can be computed again exactly as it was."""
+        return self.complete and (index not in self.copies or self.copies[index][1] in alive)
 
-    def begin_anew(self, copies: dict[int, tuple[Any, str]], begun: float) -> None:
-        """All passes up to now are in these copies."""
+    def restart(self, copies: dict[int, tuple[Any, str]], begun: float) -> None:
+        """Start from these copies, which contain all passes so far."""
         self.passes.clear()
-        self.gone.clear()
-        self.copies, self.whole = copies, True
+        self.dropped.clear()
+        self.copies, self.complete = copies, True
         self.since = time.monotonic()
         self.cost = self.since - begun
 
-    def go_on(self) -> None:
-        """There is no place for copies now. Passes that became too many are let go."""
+    def postpone(self) -> None:
+        """Continue without new copies. A log that is too large is given up."""
         self.since = time.monotonic()
-        if self._too_long() or not self.whole:
+        if self._too_large() or not self.complete:
             self.passes.clear()
-            self.whole = False
+            self.complete = False
 
-    def _too_long(self) -> bool:
+    def _too_large(self) -> bool:
         size = sum(len(written) for written, _ in self.passes)
         return len(self.passes) > FEWEST and size > LIMIT

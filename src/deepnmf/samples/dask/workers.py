@@ -1,9 +1,10 @@
-"""What the workers of a cluster do: passes over blocks, whose codes they keep under a name."""
+"""What runs on the workers of a cluster: passes over blocks, whose codes workers keep by name."""
 
 from __future__ import annotations
 
 import pickle
 import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,14 @@ from deepnmf.samples.disk import as_block
 HELD: dict[str, dict[int, Any]] = {}
 """On a worker: blocks by the name of their array and their number."""
 PROCESS = uuid.uuid4().hex
-"""Tells a worker from one that comes back at its address after it has died."""
+"""Tells this worker process from one that is restarted at the same address."""
 
 
 @dataclass(eq=False)
 class Data(Node):
-    """The block of X that a task was given."""
+    """The block of X that a task receives."""
 
-    dtype: Any
+    dtype: np.dtype
 
     def make(self, index: int, known: dict[Any, Any]) -> Any:
         del index
@@ -31,7 +32,7 @@ class Data(Node):
 
 @dataclass(eq=False)
 class Value(Node):
-    """What a task was given besides."""
+    """The value that a task receives besides its block of X."""
 
     def make(self, index: int, known: dict[Any, Any]) -> Any:
         del index
@@ -40,68 +41,75 @@ class Value(Node):
 
 @dataclass(eq=False)
 class Held(Node):
-    """Blocks that workers keep, and how a worker that has none makes it."""
+    """Blocks that workers keep by name. A worker that does not have one uses the recipe."""
 
     name: str
     recipe: Node | None
 
     def make(self, index: int, known: dict[Any, Any]) -> Any:
-        found = known["held"].get(self.name)
-        if found is None and self.recipe is not None:
+        block = known["held"].get(self.name)
+        if block is None and self.recipe is not None:
             return self.recipe.value(index, known)
-        return found
+        return block
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What workers need to know of a pass."""
+    """What workers do in one pass: arrays to store by name, values to sum over the blocks, values
+    to send back for every block, and names to drop first."""
 
-    store: list[tuple[str, Node]]
-    sums: list[Node]
-    gather: list[Node]
-    drop: list[str]
+    store: Sequence[tuple[str, Node]] = ()
+    sums: Sequence[Node] = ()
+    gather: Sequence[Node] = ()
+    drop: Sequence[str] = ()
 
 
 @dataclass
-class Found:
-    """What tasks of a pass have found: sums, their types, and by block what is gathered and which
-    process holds it."""
+class Results:
+    """What the tasks of a pass return: sums and their types and, by block, the gathered values and
+    the process that holds the block."""
 
     sums: list[Any]
-    dtypes: list[Any]
+    dtypes: list[np.dtype]
     gathered: dict[int, list[Any]]
     processes: dict[int, str]
 
 
-def work(task: Pass, index: int, data: Any, value: Any) -> Found:
-    """One block of a pass."""
+def work(task: Pass, index: int, data: Any, value: Any = None) -> Results:
+    """Do a pass for one block."""
     forget(task.drop)
     known: dict[Any, Any] = {"data": data, "value": value, "held": holding(index)}
-    values = [(name, node.value(index, known)) for name, node in task.store]
+    stored = {name: node.value(index, known) for name, node in task.store}
     sums = [np.asarray(node.value(index, known)) for node in task.sums]
     gathered = [node.value(index, known) for node in task.gather]
-    hold(index, dict(values))
-    return Found(sums, [part.dtype for part in sums], {index: gathered}, {index: PROCESS})
+    hold(index, stored)
+    return Results(sums, [array.dtype for array in sums], {index: gathered}, {index: PROCESS})
 
 
 def holding(index: int) -> dict[str, Any]:
-    """What this worker holds of a block, by name."""
+    """What this worker holds for a block, by name."""
     return {name: blocks[index] for name, blocks in list(HELD.items()) if index in blocks}
 
 
 def hold(index: int, values: dict[str, Any]) -> None:
-    """Keep this of a block."""
+    """Keep these values for a block."""
     for name, value in values.items():
         HELD.setdefault(name, {})[index] = value
 
 
+def forget(names: Iterable[str]) -> None:
+    """Drop what is held under these names."""
+    for name in names:
+        HELD.pop(name, None)
+
+
 def copied(index: int, names: set[str]) -> dict[str, Any]:
-    """What this worker holds of a block under these names."""
+    """What this worker holds for a block under these names."""
     return {name: value for name, value in holding(index).items() if name in names}
 
 
 def received(copy: dict[str, Any]) -> dict[str, Any]:
-    """The same on another worker."""
+    """The copy, as the result of a task on the second worker."""
     return copy
 
 
@@ -112,11 +120,11 @@ def restored(
     passes: list[tuple[bytes, list[str]]],
     names: set[str],
 ) -> str:
-    """Hold a lost block as it was: its copy, and what passes since then have left. Returns which
-    process does."""
+    """Hold a lost block again: start from its copy, and repeat the passes since then. Returns the
+    process that now holds it."""
     held = dict(copy or {})
-    for written, gone in passes:
-        for name in gone:
+    for written, dropped in passes:
+        for name in dropped:
             held.pop(name, None)
         known = {"data": data, "value": None, "held": held}
         task: Pass = pickle.loads(written)
@@ -125,18 +133,12 @@ def restored(
     return PROCESS
 
 
-def forget(names: list[str]) -> None:
-    """Hold nothing under these names any more."""
-    for name in names:
-        HELD.pop(name, None)
-
-
-def together(parts: list[Found]) -> Found:
-    """Several as one: sums added up in double precision."""
+def merged(results: list[Results]) -> Results:
+    """Several results as one, with sums in double precision."""
     sums = [
-        sum(np.asarray(one, np.float64 if one.dtype == np.float32 else one.dtype) for one in each)
-        for each in zip(*(part.sums for part in parts), strict=True)
+        sum(np.asarray(term, np.float64 if term.dtype == np.float32 else None) for term in terms)
+        for terms in zip(*(result.sums for result in results), strict=True)
     ]
-    gathered = {index: row for part in parts for index, row in part.gathered.items()}
-    processes = {index: one for part in parts for index, one in part.processes.items()}
-    return Found(sums, parts[0].dtypes, gathered, processes)
+    gathered = {index: values for result in results for index, values in result.gathered.items()}
+    processes = {index: name for result in results for index, name in result.processes.items()}
+    return Results(sums, results[0].dtypes, gathered, processes)
