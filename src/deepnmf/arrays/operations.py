@@ -258,6 +258,11 @@ def choose(keep: Array, new: Array, old: Array) -> Array:
     return xp.where(keep, new, old)
 
 
+def choose_each(keep: Array, new: Iterable[Array], old: Iterable[Array]) -> tuple[Array, ...]:
+    """`choose` for several arrays; one that did not change stays as it is."""
+    return tuple(a if a is b else choose(keep, a, b) for a, b in zip(new, old, strict=True))
+
+
 def ahead(F: Array, before: Array, beta: Dense) -> Array:
     """P(F + β (F − F_before)), with one β per run, (…, 1, 1)."""
     if isinstance(F, np.ndarray) and F.ndim == 2:

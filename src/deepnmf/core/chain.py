@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deepnmf.arrays import Array, choose, is_blocked
+from deepnmf.arrays import Array, choose, choose_each, is_blocked
 from deepnmf.links import Link
 
 
@@ -102,15 +102,8 @@ class Chain:
         """This pass for the problems in `keep`, and `before` for the others."""
         return replace(
             self,
-            weights=tuple(
-                new if new is old else choose(keep, new, old)
-                for new, old in zip(self.weights, before.weights, strict=True)
-            ),
-            A=_choose_each(keep, self.A, before.A),
-            codes=_choose_each(keep, self.codes, before.codes),
+            weights=choose_each(keep, self.weights, before.weights),
+            A=choose_each(keep, self.A, before.A),
+            codes=choose_each(keep, self.codes, before.codes),
             G=choose(keep, self.G, before.G),
         )
-
-
-def _choose_each(keep: Array, new: Sequence[Array], old: Sequence[Array]) -> tuple[Array, ...]:
-    return tuple(a if a is b else choose(keep, a, b) for a, b in zip(new, old, strict=True))

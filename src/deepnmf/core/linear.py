@@ -19,6 +19,7 @@ from deepnmf.arrays import (
     Dense,
     ahead,
     choose,
+    choose_each,
     gram,
     inner,
     namespace,
@@ -29,7 +30,7 @@ from deepnmf.arrays import (
 )
 from deepnmf.core.decode import product
 from deepnmf.core.passes import Sums, add_up, update_codes
-from deepnmf.core.stage import Stage, choose_each
+from deepnmf.core.stage import Stage
 from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import nearest, weights_problem
 from deepnmf.starts import best_scale

@@ -14,6 +14,7 @@ from deepnmf.arrays import (
     Array,
     Recipe,
     choose,
+    choose_each,
     epsilon,
     gram,
     inner,
@@ -31,7 +32,7 @@ from deepnmf.core.line_search import Heading, Variable, step, steps
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.passes import add_up, least_squares
 from deepnmf.core.revival import count_dead, revive
-from deepnmf.core.stage import Stage, choose_each
+from deepnmf.core.stage import Stage
 from deepnmf.links import Link
 from deepnmf.penalties import Penalty, Zero
 from deepnmf.solvers import Nesterov

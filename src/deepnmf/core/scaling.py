@@ -73,7 +73,7 @@ class Scaling:
         scale = None
         for W, unit in zip(weights, self.unit_columns, strict=True):
             W = W if scale is None else scale ** (1 / self.degree) * W
-            scale = _norms(W).mT if unit else None
+            scale = _roots(column_dots(W, W)).mT if unit else None
             fixed.append(W if scale is None else W / scale.mT)
         if scale is not None:
             H = scale * H
@@ -102,8 +102,3 @@ def _roots(squares: Array) -> Array:
     """Square roots, 1 for the root of 0."""
     xp = namespace(squares)
     return xp.where(squares > 0, xp.sqrt(squares), xp.ones_like(squares))
-
-
-def _norms(W: Array) -> Array:
-    """The norms of the columns, 1 for a column of zeros."""
-    return _roots(column_dots(W, W))

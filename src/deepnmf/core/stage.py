@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, Protocol, Self, TypeVar
 
-from deepnmf.arrays import Array, added, choose, epsilon, squared_norm
+from deepnmf.arrays import Array, added, epsilon, squared_norm
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.links import Identity
@@ -104,8 +104,3 @@ class Stage(Descent[F]):
     def weights_penalty(self, weights: Sequence[Array]) -> Array:
         """Σ_l R_l(W_l) per run."""
         return added(R.value(W) for R, W in zip(self.penalties_W, weights, strict=True))
-
-
-def choose_each(keep: Array, new: Sequence[Array], old: Sequence[Array]) -> tuple[Array, ...]:
-    """`choose` for several arrays."""
-    return tuple(choose(keep, a, b) for a, b in zip(new, old, strict=True))

@@ -177,7 +177,7 @@ class Coordinate(Solver):
                 A, _matrix(B[group, group]), G, F[group], AD, mu, lam, INNER
             )
 
-        # A quarter of the passes: they run on one thread, and the codes follow.
+        # A quarter of the passes: they cannot use all cores, and the codes follow.
         return self._grouped(F, step, max(1, self.max_passes // 4))
 
     def _grouped(

@@ -3,6 +3,8 @@ need several passes, or use one thread."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from scipy.sparse import sparray
 
@@ -68,7 +70,7 @@ def sparse_product(X: sparray, D: np.ndarray, *, turned: bool = False) -> np.nda
         raise ValueError(f"X{turns} D with X {X.shape} and D {D.shape}: they do not fit.")
     if X.dtype not in FLOATS or X.format not in ("csr", "csc"):
         return (X.T if turned else X) @ D
-    X = _by_columns(X).T if turned else _by_rows(X)
+    X = _stored_as("csc", X).T if turned else _stored_as("csr", X)
     D = in_rows(np.asarray(D, dtype=X.dtype))
     out = np.empty((X.shape[0], D.shape[1]), X.dtype)
 
@@ -79,18 +81,13 @@ def sparse_product(X: sparray, D: np.ndarray, *, turned: bool = False) -> np.nda
     return out
 
 
-def _by_rows(X: sparray) -> sparray:
-    """X stored by rows. A copy, if one is needed, is made once and kept with X."""
-    if X.format == "csc" and not hasattr(X, "_deepnmf_turned"):
-        X._deepnmf_turned = X.tocsr()
-    return X if X.format == "csr" else X._deepnmf_turned
-
-
-def _by_columns(X: sparray) -> sparray:
-    """X stored by columns. A copy, if one is needed, is made once and kept with X."""
-    if X.format == "csr" and not hasattr(X, "_deepnmf_turned"):
-        X._deepnmf_turned = X.tocsc()
-    return X if X.format == "csc" else X._deepnmf_turned
+def _stored_as(kind: Literal["csr", "csc"], X: sparray) -> sparray:
+    """X stored by rows or by columns. A copy, if one is needed, is made once and kept with X."""
+    if X.format == kind:
+        return X
+    if not hasattr(X, "_deepnmf_turned"):
+        X._deepnmf_turned = X.asformat(kind)
+    return X._deepnmf_turned
 
 
 def _alike(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

@@ -1,1 +1,1 @@
-"""Triton kernels and CUDA graphs for tensors on a card."""
+"""Triton kernels and CUDA graphs for tensors on a CUDA device."""

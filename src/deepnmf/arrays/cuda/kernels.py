@@ -169,7 +169,7 @@ def repair(
     BY_COLUMN: tl.constexpr, PADDED: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
     BY_SAMPLE: tl.constexpr, UNIT_ROWS: tl.constexpr, UNIT_COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Where the steps ended above the start: a plain step from the start instead."""
+    """A plain step from the start for problems that ended above it."""
     rows, columns = rows * UNIT_ROWS, columns * UNIT_COLUMNS
     down, across = (1, rows) if BY_SAMPLE else (columns, 1)
     run = tl.program_id(1).to(tl.int64)

@@ -13,6 +13,7 @@ from deepnmf.arrays import (
     Array,
     at_least,
     choose,
+    choose_each,
     gram,
     inner,
     namespace,
@@ -23,7 +24,7 @@ from deepnmf.arrays.draws import Generators
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.loop import descend
 from deepnmf.core.passes import Sums
-from deepnmf.core.stage import Descent, choose_each
+from deepnmf.core.stage import Descent
 from deepnmf.core.training import Run, Trained
 from deepnmf.core.watch import Watch
 from deepnmf.links import Link
