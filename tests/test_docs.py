@@ -149,7 +149,12 @@ def public_names() -> list[str]:
         for name, function in inspect.getmembers(plots, inspect.isfunction)
         if function.__module__ == plots.__name__ and not name.startswith("_")
     ]
-    tables = {"links": LINKS, "penalties": PENALTIES, "starts": STARTS, "solvers": SOLVERS}
+    tables: dict[str, dict[str, Any]] = {
+        "links": LINKS,
+        "penalties": PENALTIES,
+        "starts": STARTS,
+        "solvers": SOLVERS,
+    }
     for module, table in tables.items():
         public += [f"deepnmf.{module}.{kind.__name__}" for kind in table.values()]
     return public

@@ -20,7 +20,7 @@ from deepnmf import DeepNMF
 from deepnmf.penalties import Ridge, SquaredL1
 from deepnmf.solvers import ProjectedGradient
 from deepnmf.starts import Given
-from tests.tables import DEEP, DTYPES, SINGLE, each, long, named, pairs
+from tests.tables import BRIEF, DEEP, DTYPES, SINGLE, each, long, named, pairs
 
 PRESETS = [preset.__name__ for preset in (*DEEP, *SINGLE)]
 QUICK: dict[str, Any] = {"max_iter": 15, "pretrain_iter": 10, "tol": 0, "random_state": 0}
@@ -32,6 +32,8 @@ def X(low_rank):
     return low_rank.T.copy()
 
 
+@BRIEF
+@pytest.mark.filterwarnings("ignore:partial_fit. the first batch")  # their data are small
 @pytest.mark.parametrize("model", long([DeepNMF, *DEEP, *SINGLE], *PRESETS), ids=named)
 @pytest.mark.parametrize(
     "settings",

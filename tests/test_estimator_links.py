@@ -92,6 +92,7 @@ def test_sparse_data_through_a_link_without_densifying(link, X, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.* units are dead")
+@pytest.mark.filterwarnings("ignore:partial_fit. the first batch")  # their data are small
 @pytest.mark.long
 def test_scikit_learns_own_checks_through_a_link():
     model = deepnmf.sdnmf_l(link="root", max_iter=10, pretrain_iter=10, tol=0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 import scipy.sparse
 
 import deepnmf
@@ -88,6 +89,13 @@ def _wanted() -> dict[str, list[float]]:
     return json.loads((FOLDER / "numbers.json").read_text("utf-8"))
 
 
+MADE_WITH = ("2.4", "1.17")
+"""The versions of NumPy and SciPy that the numbers were made with. Others round differently, and
+a fit can amplify that."""
+SAME = tuple(".".join(module.__version__.split(".")[:2]) for module in (np, scipy)) == MADE_WITH
+REL = 1e-10 if SAME else 1e-4
+
+
 # Links that are searched through take long: one preset, with both penalties, stands for all.
 SLOW = [
     name for name in CASES
@@ -98,14 +106,14 @@ SLOW = [
 
 @pytest.mark.parametrize("name", long(CASES, *SLOW))
 def test_fits_end_where_they_did(name: str) -> None:
-    assert _numbers(CASES[name](), _data()) == pytest.approx(_wanted()[name], rel=1e-10)
+    assert _numbers(CASES[name](), _data()) == pytest.approx(_wanted()[name], rel=REL)
 
 
 @pytest.mark.parametrize("kind", INPUTS[1:])
 @pytest.mark.parametrize("name", BY_INPUT)
 def test_fits_of_other_inputs_end_where_they_did(name: str, kind: str) -> None:
     found = _numbers(CASES[name](), _data(kind))
-    assert found == pytest.approx(_wanted()[f"{name}, {kind}"], rel=1e-10)
+    assert found == pytest.approx(_wanted()[f"{name}, {kind}"], rel=REL)
 
 
 FILES: dict[str, Callable[[], Any]] = {
@@ -122,7 +130,7 @@ FILES: dict[str, Callable[[], Any]] = {
 def test_model_files_of_before_load(name: str) -> None:
     model = deepnmf.load(FOLDER / f"{name}.safetensors")
     Z = model.transform(_data()[:64])
-    assert float(np.sum(Z * Z)) == pytest.approx(_wanted()[f"file {name}"][0], rel=1e-10)
+    assert float(np.sum(Z * Z)) == pytest.approx(_wanted()[f"file {name}"][0], rel=REL)
     assert model.get_params()["random_state"] == 0
 
 

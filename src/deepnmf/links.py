@@ -30,13 +30,13 @@ class Link(ABC):
     """Where g is finite and ≥ 0."""
     rescales: ClassVar[bool] = False
     """Whether codes are divided by R before g, to bring them into a bounded domain. The weights
-    below are multiplied by R in turn. R is the largest code, and at least 1 if the domain begins
-    at 0. (If it begins above 0, small codes are scaled up as well. Otherwise all of them would be
-    clipped to the lower edge, and the layer above would have nothing to learn.)"""
+    below are multiplied by R. R is the largest code, and at least 1 if the domain begins at 0. (If
+    it begins above 0, small codes are scaled up too: clipped to the lower edge, they would leave
+    the layer above nothing to learn.)"""
     signed: ClassVar[bool] = False
     """Whether φ is defined and increasing for negative arguments too, as `DeepSemiNMF` needs."""
     degree: ClassVar[float | None] = None
-    """p where φ(c a) = cᵖ φ(a) for all c > 0, None where there is no such p."""
+    """p if φ(c a) = cᵖ φ(a) for all c > 0; None if there is no such p."""
 
     @abstractmethod
     def project(self, H: Array) -> Array:
@@ -52,7 +52,7 @@ class Link(ABC):
 
     @property
     def at_zero(self) -> float:
-        """φ(0), computed on the CPU so that nothing waits for a card."""
+        """φ(0), computed on the CPU so that nothing waits for a CUDA device."""
         return float(self.decode(np.zeros(1))[0])
 
     def pull(self, G: Array, A: Array) -> Array:
@@ -129,8 +129,7 @@ class Root(Link):
 class Tanh(Link):
     """φ(x) = a tanh(b x), g(x) = artanh(x/a)/b on [0, a), with a = 1.7159 and b = 2/3.
 
-    At the edge: codes are scaled to at most 1, well inside. Values above 0.999 a are taken as
-    0.999 a.
+    At the edge: codes are scaled to at most 1, well inside. Values above 0.999 a become 0.999 a.
     """
 
     height: ClassVar[float] = 1.7159
@@ -154,8 +153,8 @@ class Tanh(Link):
 class Sigmoid(Link):
     """φ(x) = 1/(1 + e⁻ˣ), g(x) = log(x/(1 − x)) on [½, 1).
 
-    At the edges: φ(0) = ½, so a zero in the codes below is out of reach, and codes are scaled to
-    at most 1; below ½ they are taken as ½ (g = 0), above 0.999 as 0.999.
+    At the edges: φ(0) = ½, so the codes below cannot be zero. Codes are scaled to at most 1; below
+    ½ they become ½ (g = 0), above 0.999 they become 0.999.
     """
 
     domain = (0.5, 0.999)
@@ -178,8 +177,8 @@ class Sigmoid(Link):
 class Softplus(Link):
     """φ(x) = log(1 + eˣ), g(x) = log(eˣ − 1) on [log 2, ∞).
 
-    At the edge: φ(0) = log 2, so smaller codes below are out of reach; they are taken as log 2
-    (g = 0), after scaling to at most 1.
+    At the edge: φ(0) = log 2, so the codes below cannot be smaller. Codes are scaled to at most 1;
+    below log 2 they become log 2 (g = 0).
     """
 
     domain = (math.log(2), math.inf)
@@ -189,7 +188,7 @@ class Softplus(Link):
     def project(self, H: Array) -> Array:
         x = self.clipped(H)
         xp = namespace(x)
-        # log(eˣ − 1) = x + log(1 − e⁻ˣ), which does not overflow; rounding may leave it below 0.
+        # log(eˣ − 1) = x + log(1 − e⁻ˣ) does not overflow; rounding may make it negative.
         return xp.clip(x + xp.log(-xp.expm1(-x)), 0, None)
 
     def decode(self, A: Array) -> Array:
@@ -208,31 +207,35 @@ LINKS: dict[str, type[Link]] = {
     "sigmoid": Sigmoid,
     "softplus": Softplus,
 }
-"""The links that have a name."""
+"""The links that can be given by name."""
 
 
 def contradiction(link: Link) -> str | None:
-    """How a link breaks its own laws, None where it keeps them.
+    """How a link breaks its laws; None if it keeps them.
 
-    The laws, on the part of the domain that codes can reach: φ increases and φ(g(x)) = x, φ′ is
+    The laws, where codes can reach the domain: φ increases and φ(g(x)) = x, φ′ is
     the slope of φ, g ≥ 0 and φ ≥ 0, and φ(c a) = cᵖ φ(a) where the link states a degree p.
     """
+
+    def phi(a: np.ndarray) -> np.ndarray:
+        return np.asarray(link.decode(a))
+
     name = type(link).__name__
     low, high = link.domain
     x = np.linspace(low, min(high, low + 3.0), 61)[None, 1:-1]
-    a, step = link.project(x), 1e-6
+    a, step = np.asarray(link.project(x)), 1e-6
     if not (np.all(np.isfinite(a)) and np.all(a >= 0)):
         return f"{name}: g must be finite and ≥ 0 on its domain {link.domain}."
-    if not np.allclose(link.decode(a), x, rtol=1e-6, atol=1e-9):
+    if not np.allclose(phi(a), x, rtol=1e-6, atol=1e-9):
         return f"{name}: decode must undo project, φ(g(x)) = x, on its domain {link.domain}."
     inside = a[a > 2 * step][None, :]
-    slope = (link.decode(inside + step) - link.decode(inside - step)) / (2 * step)
-    if not np.allclose(link.slope(inside), slope, rtol=1e-4, atol=1e-6):
+    slope = (phi(inside + step) - phi(inside - step)) / (2 * step)
+    if not np.allclose(np.asarray(link.slope(inside)), slope, rtol=1e-4, atol=1e-6):
         return f"{name}: slope must be the derivative of decode, φ′."
     if np.any(link.slope(inside) < 0):
         return f"{name}: decode must increase, but its slope is negative somewhere."
     if link.degree is not None:
-        scaled = 1.5**link.degree * link.decode(inside)
-        if not np.allclose(link.decode(1.5 * inside), scaled, rtol=1e-6):
+        scaled = 1.5**link.degree * phi(inside)
+        if not np.allclose(phi(1.5 * inside), scaled, rtol=1e-6):
             return f"{name}: degree is {link.degree}, but φ(c a) is not c^{link.degree} φ(a)."
     return None

@@ -1,4 +1,4 @@
-"""Penalties on a factor: what makes parts sparse, or codes sparse or small.
+"""Penalties on a factor, which make parts sparse, or codes sparse or small.
 
 Every penalty is a sum over the columns of a factor of a quadratic form and a linear term,
 
@@ -20,7 +20,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepnmf.arrays import Array, column_dots, eye, inner, namespace, over_samples, to_device
+from deepnmf.arrays import (
+    Array,
+    Dense,
+    column_dots,
+    eye,
+    inner,
+    namespace,
+    over_samples,
+    to_device,
+)
 
 Form = Callable[[Array], Array]
 """F ↦ K F."""
@@ -50,12 +59,12 @@ class Penalty(ABC):
     @property
     def quadratic(self) -> Penalty:
         """The penalty without its linear term: ½ Σ_j f_jᵀ K f_j."""
-        return self if self.linear == 0 else _QuadraticPart(self)
+        return self if self.linear == 0 else _WithoutLinearTerm(self)
 
     @property
     def uniform(self) -> tuple[float, float] | None:
-        """(μ, λ) where K = μ **11**ᵀ + λ I, None where K is no such matrix. With these, a column
-        has its minimum in closed form."""
+        """(μ, λ) if K = μ **11**ᵀ + λ I, else None. With these, the minimum over a column has a
+        closed form."""
         return None
 
     def run(self, index: tuple[int, ...]) -> Penalty:
@@ -63,7 +72,7 @@ class Penalty(ABC):
         del index
         return self
 
-    def value(self, F: Array) -> Array:
+    def value(self, F: Array) -> Dense:
         """R(F) per run, in double precision."""
         form = inner(F, self.quadratic.gradient(F)) / 2
         if self.linear == 0:
@@ -71,8 +80,8 @@ class Penalty(ABC):
         xp = namespace(F)
         return form + self.linear * xp.sum(F, axis=(-2, -1), dtype=xp.float64)
 
-    def of_codes(self, H: Array, S: Array) -> Array:
-        """R(H) per run, from S = H Hᵀ where that is enough: ½ tr(K S)."""
+    def of_codes(self, H: Array, S: Array) -> Dense:
+        """R(H) per run; without a linear term ½ tr(K S), from S = H Hᵀ."""
         if self.linear > 0:
             return over_samples(self.value, H)
         return inner(eye(S.shape[-1], S), self.gradient(S)) / 2
@@ -127,7 +136,7 @@ class SquaredL1(_Weighted):
     def gradient(self, F: Array) -> Array:
         return self.strength * F.sum(axis=-2, keepdims=True)
 
-    def value(self, F: Array) -> Array:
+    def value(self, F: Array) -> Dense:
         xp = namespace(F)
         sums = F.sum(axis=-2)
         return self.strength * xp.sum(sums * sums, axis=-1, dtype=xp.float64) / 2
@@ -142,7 +151,7 @@ class SquaredL1(_Weighted):
 
 @dataclass(frozen=True)
 class L1(_Weighted):
-    """R(F) = λ Σ_ij F_ij,  K = 0 and ℓ = λ: few nonzeros in all, whatever column they are in."""
+    """R(F) = λ Σ_ij F_ij,  K = 0 and ℓ = λ: few nonzeros in the factor, in any column."""
 
     def gradient(self, F: Array) -> Array:
         return self.strength + 0 * F[..., :1, :]
@@ -184,14 +193,14 @@ PENALTIES: dict[str, type[Penalty]] = {
     "l1": L1,
     "ridge": Ridge,
 }
-"""The penalties that have a name."""
+"""The penalties that can be given by name."""
 
 
 @dataclass(frozen=True)
 class RowRidge(Penalty):
     """R(F) = ½ Σ_i c_i Σ_j F_ij²,  K = diag(c).
 
-    With scaling="fixed" it tells the codes what their scale costs on the side of the weights.
+    With scaling="fixed" it is the cost of the scale of the codes for the weights.
     """
 
     weights: Array
@@ -207,13 +216,13 @@ class RowRidge(Penalty):
 
 
 @dataclass(frozen=True)
-class _QuadraticPart(Penalty):
-    """½ Σ_j f_jᵀ K f_j of a penalty that has a linear term as well."""
+class _WithoutLinearTerm(Penalty):
+    """½ Σ_j f_jᵀ K f_j of a penalty that also has a linear term."""
 
     penalty: Penalty
 
     def run(self, index: tuple[int, ...]) -> Penalty:
-        return _QuadraticPart(self.penalty.run(index))
+        return _WithoutLinearTerm(self.penalty.run(index))
 
     def gradient(self, F: Array) -> Array:
         return self.penalty.gradient(F) - self.penalty.linear
@@ -228,17 +237,17 @@ class _QuadraticPart(Penalty):
 
 @dataclass(frozen=True)
 class TopLayer:
-    """A penalty for the last layer alone, whatever the depth (R of SDNMF/RL1 and /RL2)."""
+    """A penalty for the last layer only, at any depth (R of SDNMF/RL1 and /RL2)."""
 
     penalty: Penalty
 
 
 def contradiction(penalty: Penalty, rows: int, like: Array) -> str | None:
-    """How a penalty breaks its own laws on a factor with that many rows, None where it keeps them.
+    """How a penalty breaks its laws on a factor with that many rows; None if it keeps them.
 
     The laws: the gradient is K F + ℓ, column by column, with K symmetric and positive
     semidefinite; the value is ½⟨F, K F⟩ + ℓ⟨1, F⟩; the Lipschitz constant is at least ‖K‖₂. They
-    are tried on a few random columns, in the library and on the device of `like`.
+    are tested on a few random columns, in the library and on the device of `like`.
     """
     rng = np.random.default_rng(0)
     U, V = (to_device(rng.random((rows, 3)), like) for _ in range(2))
@@ -273,12 +282,12 @@ def contradiction(penalty: Penalty, rows: int, like: Array) -> str | None:
         return f"{name}: K has a negative eigenvalue, so the penalty is not convex."
     expected = float(inner(U, KU)) / 2 + penalty.linear * float(xp.sum(U))
     if differ(float(penalty.value(U)), expected, scale + abs(expected)):
-        return f"the value of {name} is not that of its gradient: ½⟨F, K F⟩ + ℓ⟨1, F⟩."
+        return f"the value of {name} does not match its gradient: it must be ½⟨F, K F⟩ + ℓ⟨1, F⟩."
     return _too_small(penalty, rows, U, form, close)
 
 
 def _too_small(penalty: Penalty, rows: int, U: Array, form: Form, close: float) -> str | None:
-    """Whether the Lipschitz constant is below ‖K‖₂, which power iteration bounds from below."""
+    """What is wrong if the Lipschitz constant is below ‖K‖₂, which power iteration estimates."""
     x, norm = U[:, :1] - 0.3, 0.0
     for _ in range(20):
         y = form(x)

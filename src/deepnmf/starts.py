@@ -1,4 +1,4 @@
-"""Where a layer's training begins: X ≈ W H from an SVD, at random, or as given."""
+"""Where the training of a layer begins: X ≈ W H from an SVD, random, or given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from deepnmf.arrays import (
     Array,
@@ -38,7 +38,7 @@ class Start(ABC):
 
     @classmethod
     def with_fill(cls, fill: Fill) -> Start:
-        """The start that its name stands for, with the fill where it has one."""
+        """The start for its name, with `fill` if it has a fill."""
         del fill
         return cls()
 
@@ -60,15 +60,15 @@ class Random(Start):
 
 @dataclass(frozen=True)
 class Nnsvd(Start):
-    """NNSVD (Boutsidis and Gallopoulos): of each singular pair the larger nonnegative part,
+    """NNSVD (Boutsidis and Gallopoulos): the larger nonnegative half of each singular pair,
 
         w_j = √(σ_j ‖u⁺‖‖v⁺‖) u⁺/‖u⁺‖,    h_j = √(σ_j ‖u⁺‖‖v⁺‖) v⁺/‖v⁺‖,
 
     (u⁺, v⁺) being (P(u_j), P(v_j)) or (P(−u_j), P(−v_j)), whichever has the larger ‖u⁺‖‖v⁺‖.
 
-    `fill` is what the zeros become, since a multiplicative or dead zero may never leave: "zero",
-    "mean" (of X), "random" (|N(0, 1)| · mean/100) or a number. Beyond the rank of X there are no
-    singular pairs: those columns are random, scaled to the mean of X.
+    `fill` replaces the zeros, which some updates could never change: "zero", "mean" (of X),
+    "random" (|N(0, 1)| · mean/100) or a number. Beyond the rank of X there are no singular pairs:
+    those columns are random, scaled to the mean of X.
     """
 
     fill: Fill = "random"
@@ -78,7 +78,7 @@ class Nnsvd(Start):
         return cls(fill)
 
     def __post_init__(self) -> None:
-        fill: Any = self.fill
+        fill: object = self.fill
         if isinstance(fill, numbers.Real) and not isinstance(fill, bool):
             if math.isfinite(fill) and float(fill) >= 0:
                 return
@@ -96,10 +96,10 @@ class Nnsvd(Start):
         sign = xp.astype(up, U.dtype) * 2 - 1
         u, v = positive(U * sign), positive(Vt * sign.mT)
         del U, Vt
-        # √(σ‖u‖‖v‖) u/‖u‖ = u √(σ‖v‖/‖u‖): safe where a part is all zero.
+        # √(σ‖u‖‖v‖) u/‖u‖ = u √(σ‖v‖/‖u‖): safe if u or v is all zero.
         W = u * xp.sqrt(s * size) / divisor(xp.sqrt(column_dots(u, u)))
         H = v * (xp.sqrt(s * size) / divisor(xp.sqrt(_row_squares(v)))).mT
-        # Always drawn, and for all k: what a run gets must not hang on the ranks of other runs.
+        # Always drawn, and for all k: the numbers of a run must not depend on the ranks of others.
         for_W = draw("normal", (X.shape[-2], k), generators, W)
         for_H = draw_for_samples("normal", k, generators, X)
         average = mean(X)
@@ -114,7 +114,7 @@ class Nnsvd(Start):
             size = xp.sqrt(average / k)
             W = xp.where(beyond, xp.abs(for_W) * size, W)
             H = namespace(H).where(beyond.mT, namespace(H).abs(for_H) * size, H)
-        # Sample by sample in memory, as the kernels of a card want it.
+        # Sample by sample in memory, as CUDA kernels need it.
         return W, H if is_numpy(H) else in_order(H.mT).mT
 
     def _filled(self, F: Array, average: Array, numbers: Array) -> Array:
@@ -127,7 +127,7 @@ class Nnsvd(Start):
         return xp.where(empty, self._filling(F, average, numbers), F)
 
     def _filling(self, F: Array, average: Array, numbers: Array) -> Array:
-        """What stands where F is zero, to be broadcast to the shape of F."""
+        """The values for the zeros of F, to be broadcast to its shape."""
         xp = namespace(F)
         if self.fill == "mean":
             return average + 0 * F
@@ -137,16 +137,15 @@ class Nnsvd(Start):
 
 
 STARTS: dict[str, type[Start]] = {"nnsvd": Nnsvd, "random": Random}
-"""The starts that have a name."""
+"""The starts that can be given by name."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """Start from factors you have: `weights` as in `weights_`, one matrix (k_{l−1}, k_l) a layer.
+    """Start from factors you have: `weights` as in `weights_`, one matrix (k_{l−1}, k_l) per layer.
 
-    `codes` is H_L as (n_samples, k_L), not g(H_L), or None to have it computed from the weights.
-    A given start has all layers, so there is no pre-training: a warm start is
-    `Given(model.weights_)`.
+    `codes` is H_L as (n_samples, k_L), not g(H_L); None computes it from the weights. There is no
+    pre-training. A warm start is `Given(model.weights_)`.
     """
 
     weights: Sequence[Array]
@@ -170,5 +169,5 @@ def best_scale(fitted: Array, W_gram: Array, S: Array) -> Array:
 
 
 def empty_codes(X: Array, k: int) -> Array:
-    """H = 0, the start of encoding: the same for every sample, whatever block it comes in."""
+    """H = 0, the start of encoding: the same for every sample, in any block."""
     return zeros((*stack_shape(X), k, X.shape[-1]), X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,7 +144,8 @@ def test_a_sample_is_encoded_by_itself(full, link, layer, low_rank):
     weights = train(low_rank, settings, generators(0)).weights
     samples = np.arange(40) if full else np.array([0, 17, 39])
     together = settings.encode(low_rank, weights[:layer])[:, samples]
-    alone = np.hstack([settings.encode(low_rank[:, [j]], weights[:layer]) for j in samples])
+    each_alone: Any = [settings.encode(low_rank[:, [j]], weights[:layer]) for j in samples]
+    alone = np.hstack(each_alone)
     if link.expansion(together, together) is not None:
         np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-8)
     # Armijo's rule accepts or halves: a rounding error at the border moves codes, not their fit.

@@ -46,7 +46,7 @@ def test_the_decoder_decodes_as_the_model_does(kind, X):
     sizes = "layer_sizes" if "layer_sizes" in model.get_params() else "n_components"
     model.set_params(**{sizes: (6, 4) if sizes == "layer_sizes" else 4}).fit(X)
     weights, link = decoder(model)
-    H = np.eye(4)
+    H: Any = np.eye(4)
     for W in reversed(weights[1:]):
         H = link.decode(W @ H)
     np.testing.assert_allclose((weights[0] @ H).T, model.components_, rtol=1e-6, atol=1e-9)

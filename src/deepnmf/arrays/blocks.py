@@ -1,40 +1,47 @@
-"""Arrays that are kept, or worked out, by blocks of samples.
+"""Arrays that are stored, or computed, in blocks of samples.
 
-A `Blocked` array has a column per sample, like X (m, n) and H (k, n), and more of them than are to
-be in memory at once. What is done with it entry by entry or column by column (a product from the
-left, a link, a step of the codes) is only written down; what is summed over the samples is one pass
-over the blocks, in which each is read, worked on and dropped, and nothing is worked out twice. What
-leaves a pass is small, or is stored by blocks again. So the mathematics of the other files is the
-same for one block in memory, for many on disk, and for many on other machines.
+A `Blocked` array has one column per sample, like X (m, n) and H (k, n), and may be larger than
+memory. Operations on entries or columns (a product from the left, a link, a step of the codes) are
+lazy. A sum over the samples is one pass over the blocks: each block is read, worked on and dropped,
+and nothing is computed twice. The result of a pass is small, or is stored in blocks again. So the
+rest of the mathematics is the same for one block in memory, many on disk, and many on a cluster.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat.numpy as numpy_space
 import numpy as np
+from numpy.typing import DTypeLike
 
-from deepnmf.arrays.stores import stored_as
+from deepnmf.arrays.array import Array
+from deepnmf.arrays.stores import Blocks, store_for
 
-Block = Any
-"""What a `Blocked` array is for one block of samples: a NumPy array, or a sparse matrix."""
+Block: TypeAlias = Array
+"""The samples of one block: a NumPy array or a SciPy sparse matrix."""
+
+Value: TypeAlias = Any
+"""What a node computes for one block: a block, a small value, or a tuple of these."""
+Function: TypeAlias = Callable[..., Value]
+Known: TypeAlias = dict[Any, Value]
+"""What a pass has computed for a block so far, by node; a worker adds what it holds."""
+Axis: TypeAlias = int | tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the samples are cut into blocks, and where codes are put."""
+    """How the samples are cut into blocks, and where codes are stored."""
 
     widths: tuple[int, ...]
     room: float = float("inf")
-    """Bytes that stored codes may take in memory; more of them go to a file."""
+    """Bytes that stored codes may take in memory; larger arrays go to a file."""
 
     @property
     def samples(self) -> int:
@@ -44,27 +51,27 @@ class Layout:
         """The first sample of every block."""
         return [0, *np.cumsum(self.widths)[:-1].tolist()]
 
-    def each(self, node: Node) -> Iterator[Any]:
-        """What a node is for every block, one after the other."""
+    def each(self, node: Node) -> Iterator[Value]:
+        """The value of a node for every block, in order."""
         for index in range(len(self.widths)):
             yield node.value(index, {})
 
-    def put(self, blocks: Iterable[Block], rows: int, dtype: Any) -> Blocked:
-        """Blocks (rows, width) that come one after the other, put by as an array."""
-        place = stored_as(self, rows, dtype)
+    def put(self, blocks: Iterable[Block], rows: int, dtype: DTypeLike) -> Blocked:
+        """Store blocks (rows, width) as an array."""
+        store = store_for(self, rows, dtype)
         for index, block in enumerate(blocks):
-            place[index] = block
-        return Blocked(Leaf(place), self, rows, dtype)
+            store[index] = block
+        return Blocked(Leaf(store), self, rows, dtype)
 
-    def keep(self, values: Iterable[Any]) -> Node:
-        """Something small for every block, put by."""
+    def keep(self, values: Iterable[Value]) -> Node:
+        """Store one small value per block."""
         return Leaf(list(values))
 
     def mend(self, array: Blocked, recipe: Node) -> None:
-        """Say how blocks of an array that was put by are made, should they be lost."""
+        """Say how to compute lost blocks of a stored array again."""
 
     def close(self) -> None:
-        """Nobody needs any array of this layout again."""
+        """Release the arrays of this layout: none of them is needed any more."""
 
     def sweep(
         self,
@@ -73,125 +80,136 @@ class Layout:
         collect: Sequence[Node] = (),
         gather: Sequence[Node] = (),
     ) -> Swept:
-        """One pass: arrays to store by blocks, sums over the blocks, small things to collect for
-        the next pass over the same block, and to gather as they are."""
-        stores = [stored_as(self, one.rows, one.dtype) for one in store]
+        """One pass over the blocks. It stores arrays, adds up sums, collects small values for the
+        next pass over the same block, and gathers small values in lists."""
+        stores = [store_for(self, array.rows, array.dtype) for array in store]
         added = [Sum() for _ in sums]
-        kept: list[list[Any]] = [[] for _ in (*collect, *gather)]
-        nodes = [*(one.node for one in store), *sums, *collect, *gather]
+        kept: list[list[Value]] = [[] for _ in (*collect, *gather)]
+        nodes = [*(array.node for array in store), *sums, *collect, *gather]
         for index in range(len(self.widths)):
-            known: dict[Any, Any] = {}
+            known: Known = {}
             values = iter([node.value(index, known) for node in nodes])
-            for place in stores:
-                place[index] = next(values)
-            for one in added:
-                one.add(next(values))
+            for blocks in stores:
+                blocks[index] = next(values)
+            for total_so_far in added:
+                total_so_far.add(next(values))
             for row, value in zip(kept, values, strict=True):
                 row.append(value)
         return Swept(
             [
-                Blocked(Leaf(place), self, one.rows, one.dtype)
-                for place, one in zip(stores, store, strict=True)
+                Blocked(Leaf(blocks), self, array.rows, array.dtype)
+                for blocks, array in zip(stores, store, strict=True)
             ],
-            [one.result() for one in added],
+            [total_so_far.result() for total_so_far in added],
             [Leaf(row) for row in kept[: len(collect)]],
             kept[len(collect) :],
         )
 
 
 class ToStore(NamedTuple):
-    """An array to be stored by blocks; `recipe` makes a block that was lost from what is not."""
+    """An array to store in blocks. `recipe` computes a lost block again."""
 
     node: Node
     rows: int
-    dtype: Any
+    dtype: DTypeLike
     recipe: Node | None = None
 
 
 @dataclass
 class Swept:
-    """What a pass left."""
+    """The results of a pass."""
 
     stored: list[Blocked]
-    sums: list[Any]
+    sums: list[Value]
     collected: list[Node]
-    gathered: list[list[Any]]
+    gathered: list[list[Value]]
 
 
 class Node(ABC):
-    """How a block comes about."""
+    """A step of a pass: computes a value for every block."""
 
-    def value(self, index: int, known: dict[Any, Any]) -> Any:
-        """The block with that number; `known` has what this pass has worked out of it."""
+    def value(self, index: int, known: Known) -> Value:
+        """The value for a block; `known` holds what this pass has computed for it so far."""
         key = id(self)
         if key not in known:
             known[key] = self.make(index, known)
         return known[key]
 
     @abstractmethod
-    def make(self, index: int, known: dict[Any, Any]) -> Any:
-        """The same, worked out."""
+    def make(self, index: int, known: Known) -> Value:
+        """Compute the value for a block."""
 
 
 @dataclass(eq=False)
 class Leaf(Node):
-    """Blocks that are there: anything with `blocks[index]`."""
+    """Blocks that exist: anything with `blocks[index]`."""
 
-    blocks: Any
+    blocks: Blocks
 
-    def make(self, index: int, known: dict[Any, Any]) -> Any:
+    def make(self, index: int, known: Known) -> Value:
         del known
         return self.blocks[index]
 
 
 @dataclass(eq=False)
 class Applied(Node):
-    """A function of other nodes and of what is the same for every block."""
+    """A function of other nodes, and of arguments that are the same for every block."""
 
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    options: dict[str, Any] = field(default_factory=dict)
+    function: Function
+    arguments: tuple[object, ...]
+    options: dict[str, object] = field(default_factory=dict)
 
-    def make(self, index: int, known: dict[Any, Any]) -> Any:
-        given = [
-            one.value(index, known) if isinstance(one, Node) else one for one in self.arguments
+    def make(self, index: int, known: Known) -> Value:
+        values = [
+            argument.value(index, known) if isinstance(argument, Node) else argument
+            for argument in self.arguments
         ]
-        return self.function(*given, **self.options)
+        return self.function(*values, **self.options)
 
 
 @dataclass(eq=False)
 class Item(Node):
-    """One of several results of a node."""
+    """One of the several results of a node."""
 
     node: Node
     place: int
 
-    def make(self, index: int, known: dict[Any, Any]) -> Any:
+    def make(self, index: int, known: Known) -> Value:
         return self.node.value(index, known)[self.place]
 
 
+def _forward(function: Function) -> Callable[[Blocked, Value], Blocked]:
+    """The operator A ∘ B for a blocked array A."""
+    return lambda self, other: lazy(function, self, other)
+
+
+def _backward(function: Function) -> Callable[[Blocked, Value], Blocked]:
+    """The operator B ∘ A for a blocked array A, where B is not blocked."""
+    return lambda self, other: lazy(function, other, self)
+
+
 class Blocked:
-    """An array (rows, samples) by blocks of samples."""
+    """An array (rows, samples) in blocks of samples."""
 
     ndim = 2
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
-    def __init__(self, node: Node, layout: Layout, rows: int, dtype: Any) -> None:
+    def __init__(self, node: Node, layout: Layout, rows: int, dtype: DTypeLike) -> None:
         self.node, self.layout = node, layout
         self.shape = (rows, layout.samples)
         self.dtype = np.dtype(dtype)
 
-    def each(self) -> Iterator[Block]:
-        """The blocks, one after the other."""
+    def each(self) -> Iterator[Value]:
+        """The blocks, in order."""
         return self.layout.each(self.node)
 
     def stored(self, recipe: Node | None = None) -> Blocked:
-        """The same, worked out once and put by."""
+        """The same array, computed once and stored."""
         rows, _ = self.shape
         return self.layout.sweep([ToStore(self.node, rows, self.dtype, recipe)]).stored[0]
 
-    def whole(self) -> Block:
-        """All of it in memory."""
+    def whole(self) -> np.ndarray:
+        """All blocks in memory, as one array."""
         return np.concatenate(list(self.each()), axis=-1)
 
     @property
@@ -200,16 +218,13 @@ class Blocked:
 
     T = mT
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Value:
         return SPACE.sum(self, axis=axis, keepdims=keepdims)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Value:
         if not isinstance(other, Turned):
             return NotImplemented
         return total(_product_of_transposed, self, other.array)
-
-    def __rmatmul__(self, other: Any) -> Blocked:
-        return lazy(operator.matmul, other, self)
 
     def __getitem__(self, key: Any) -> Blocked:
         if not isinstance(key, tuple) or key[-1] != slice(None):
@@ -219,134 +234,119 @@ class Blocked:
     def __neg__(self) -> Blocked:
         return lazy(operator.neg, self)
 
+    def __invert__(self) -> Blocked:
+        return lazy(operator.invert, self)
 
-def _operators() -> None:
-    def forward(function: Callable[..., Any]) -> Callable[..., Blocked]:
-        return lambda self, other: lazy(function, self, other)
-
-    def backward(function: Callable[..., Any]) -> Callable[..., Blocked]:
-        return lambda self, other: lazy(function, other, self)
-
-    for name in ("add", "sub", "mul", "truediv", "pow"):
-        setattr(Blocked, f"__{name}__", forward(getattr(operator, name)))
-        setattr(Blocked, f"__r{name}__", backward(getattr(operator, name)))
-    for name in ("lt", "le", "gt", "ge"):
-        setattr(Blocked, f"__{name}__", forward(getattr(operator, name)))
-    for name in ("and_", "or_"):
-        setattr(Blocked, f"__{name.strip('_')}__", forward(getattr(operator, name)))
-    setattr(Blocked, "__invert__", lambda self: lazy(operator.invert, self))  # noqa: B010
-
-
-_operators()
+    __rmatmul__ = _backward(operator.matmul)
+    __add__, __radd__ = _forward(operator.add), _backward(operator.add)
+    __sub__, __rsub__ = _forward(operator.sub), _backward(operator.sub)
+    __mul__, __rmul__ = _forward(operator.mul), _backward(operator.mul)
+    __truediv__, __rtruediv__ = _forward(operator.truediv), _backward(operator.truediv)
+    __pow__, __rpow__ = _forward(operator.pow), _backward(operator.pow)
+    __and__, __or__ = _forward(operator.and_), _forward(operator.or_)
+    __lt__, __le__ = _forward(operator.lt), _forward(operator.le)
+    __gt__, __ge__ = _forward(operator.gt), _forward(operator.ge)
 
 
 @dataclass(frozen=True)
 class Turned:
-    """The transpose of a blocked array: it can only be multiplied from the left, which sums."""
+    """The transpose of a blocked array. A product of a blocked array with it is a sum."""
 
     array: Blocked
 
 
-def _product_of_transposed(A: Block, B: Block) -> Block:
+def _product_of_transposed(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return A @ B.T
 
 
-def lazy(function: Callable[..., Any], *arguments: Any, **options: Any) -> Blocked:
-    """function(…) block by block; what it makes of a block has as many columns."""
-    given = nodes_of(arguments)
+def lazy(function: Function, *arguments: object, **options: object) -> Blocked:
+    """function(…) block by block; the function keeps the number of columns of a block."""
     # One column of zeros tells shape and type.
     with np.errstate(all="ignore"):
-        tried = function(*(_example(one) for one in arguments), **options)
-    return Blocked(
-        Applied(function, given, options), layout_of(arguments), tried.shape[-2], tried.dtype
-    )
+        column = function(*map(_example, arguments), **options)
+    node = Applied(function, nodes_of(arguments), options)
+    return Blocked(node, layout_of(arguments), column.shape[-2], column.dtype)
 
 
-def parts(function: Callable[..., tuple[Any, ...]], count: int, *arguments: Any) -> list[Node]:
-    """The `count` results of function(…), worked out together."""
-    node = Applied(function, nodes_of(arguments))
-    return [Item(node, place) for place in range(count)]
-
-
-def total(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Σ over blocks of function(…): one pass."""
+def total(function: Function, *arguments: object, **options: object) -> Value:
+    """Σ over blocks of function(…), in one pass."""
     return totals([(function, arguments, options)])[0]
 
 
-def totals(wanted: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]) -> list:
-    """Several sums over the blocks in one pass."""
-    layout = layout_of([one for _, arguments, _ in wanted for one in arguments])
-    nodes = [Applied(function, nodes_of(given), options) for function, given, options in wanted]
+def totals(wanted: Sequence[tuple[Function, tuple[object, ...], dict[str, object]]]) -> list[Value]:
+    """Several sums over the blocks, in one pass."""
+    layout = layout_of([argument for _, arguments, _ in wanted for argument in arguments])
+    nodes = [
+        Applied(function, nodes_of(arguments), options) for function, arguments, options in wanted
+    ]
     return layout.sweep(sums=nodes).sums
 
 
 class Sum:
-    """Adds up arrays in double precision, and gives them back in their own."""
+    """Adds up arrays in double precision, and returns the sum in their own type."""
 
     def __init__(self) -> None:
-        self.value: Any = None
-        self.dtype: Any = None
+        self.value: np.ndarray | None = None
+        self.dtype: DTypeLike | None = None
 
-    def add(self, part: Any) -> None:
-        part = np.asarray(part)
+    def add(self, term: Value) -> None:
+        term = np.asarray(term)
         if self.value is None:
-            self.dtype = part.dtype
-            self.value = part.astype(np.float64) if part.dtype == np.float32 else np.array(part)
+            self.dtype = term.dtype
+            self.value = term.astype(np.float64) if term.dtype == np.float32 else np.array(term)
         else:
-            self.value = self.value + part
+            self.value = self.value + term
 
-    def result(self) -> Any:
+    def result(self) -> np.ndarray:
+        assert self.value is not None
         return self.value.astype(self.dtype, copy=False)
 
 
-@contextlib.contextmanager
-def closing(data: Any) -> Iterator[None]:
-    """Work on data after which nothing of its blocks is needed again."""
-    try:
-        yield
-    finally:
-        if isinstance(data, Blocked):
-            data.layout.close()
-
-
-def layout_of(arguments: Iterable[Any]) -> Layout:
+def layout_of(arguments: Iterable[object]) -> Layout:
     """The layout of the blocked arrays among these."""
-    return next(one.layout for one in arguments if isinstance(one, Blocked))
+    return next(array.layout for array in arguments if isinstance(array, Blocked))
 
 
-def nodes_of(arguments: Iterable[Any]) -> tuple[Any, ...]:
-    """The arguments of a function of blocks, blocked arrays as the nodes that make them."""
-    return tuple(one.node if isinstance(one, Blocked) else one for one in arguments)
+def nodes_of(arguments: Iterable[object]) -> tuple[object, ...]:
+    """The arguments, with nodes in place of blocked arrays."""
+    return tuple(
+        argument.node if isinstance(argument, Blocked) else argument for argument in arguments
+    )
 
 
-def _example(one: Any) -> Any:
-    return np.zeros((one.shape[0], 1), one.dtype) if isinstance(one, Blocked) else one
+def _example(argument: Value) -> Value:
+    """One column of zeros for a blocked array; anything else as it is."""
+    if not isinstance(argument, Blocked):
+        return argument
+    return np.zeros((argument.shape[0], 1), argument.dtype)
 
 
 def split(array: np.ndarray, layout: Layout) -> Blocked:
-    """An array (rows, samples) in memory, by blocks."""
+    """An array (rows, samples) in memory, in blocks."""
     edges = [*layout.starts(), layout.samples]
     blocks = [array[:, low:high] for low, high in itertools.pairwise(edges)]
     return Blocked(Leaf(blocks), layout, array.shape[0], array.dtype)
 
 
 class _Space:
-    """The array library of blocked arrays: NumPy's functions, lifted."""
+    """The array library of blocked arrays: NumPy's functions, block by block."""
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(numpy_space, name)
         if not callable(function) or isinstance(function, type):
             return function
 
-        def lifted(*arguments: Any, **options: Any) -> Any:
-            if not any(isinstance(one, Blocked) for one in arguments):
+        def lifted(*arguments: object, **options: object) -> Value:
+            if not any(isinstance(argument, Blocked) for argument in arguments):
                 return function(*arguments, **options)
             return lazy(function, *arguments, **options)
 
         return lifted
 
-    def sum(self, A: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
-        """Over rows: per sample. Otherwise a pass."""
+    def sum(
+        self, A: Value, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None
+    ) -> Value:
+        """Over rows: one number per sample. Otherwise a pass."""
         options = {"axis": axis, "keepdims": keepdims, "dtype": dtype}
         if not isinstance(A, Blocked):
             return numpy_space.sum(A, **options)
@@ -356,30 +356,28 @@ class _Space:
             raise TypeError("sums over the rows of a blocked array keep their dimension.")
         return total(numpy_space.sum, A, **options)
 
-    def max(self, A: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        """Over the samples, or all entries: a pass."""
+    def max(self, A: Value, axis: Axis = None, keepdims: bool = False) -> Value:
+        """Over rows: one number per sample. Over the samples or all entries: a pass."""
         if not isinstance(A, Blocked):
             return numpy_space.max(A, axis=axis, keepdims=keepdims)
         if axis == -2:
             return lazy(numpy_space.max, A, axis=axis, keepdims=True)
-        return self._each(numpy_space.max, A, np.maximum, axis=axis, keepdims=keepdims)
+        return self._reduced(numpy_space.max, A, np.maximum, axis=axis, keepdims=keepdims)
 
-    def any(self, A: Any, axis: Any = None) -> Any:
+    def any(self, A: Value, axis: Axis = None) -> Value:
         """Whether any entry is true."""
         if not isinstance(A, Blocked):
             return numpy_space.any(A, axis=axis)
-        return self._each(numpy_space.any, A, np.logical_or, axis=axis)
+        return self._reduced(numpy_space.any, A, np.logical_or, axis=axis)
 
-    def mean(self, A: Any, axis: Any = None) -> Any:
+    def mean(self, A: Value, axis: Axis = None) -> Value:
         """Over all entries."""
         if not isinstance(A, Blocked):
             return numpy_space.mean(A, axis=axis)
         return total(numpy_space.sum, A) / (A.shape[0] * A.shape[1])
 
     @staticmethod
-    def _each(
-        function: Callable[..., Any], A: Blocked, join: Callable[..., Any], **options: Any
-    ) -> Any:
+    def _reduced(function: Function, A: Blocked, join: Function, **options: object) -> Value:
         node = Applied(function, (A.node,), options)
         return functools.reduce(join, A.layout.sweep(gather=[node]).gathered[0])
 

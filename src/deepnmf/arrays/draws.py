@@ -1,32 +1,29 @@
-"""Seeded random numbers: the same for a seed whatever the library, the stack or the blocks."""
+"""Seeded random numbers: the same for every library, stack and division into blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from deepnmf.arrays.blocks import Blocked, Leaf, lazy
 from deepnmf.arrays.cpu.onepass import BLOCK
 from deepnmf.arrays.cpu.threads import share
-from deepnmf.arrays.operations import Array, epsilon, stack_shape, to_device
+from deepnmf.arrays.kinds import Array, namespace
+from deepnmf.arrays.operations import epsilon, stack_shape, to_device
 
 Generators = Sequence[np.random.Generator]
 Kind = Literal["normal", "uniform"]
 
 
-def draw(
-    kind: Kind,
-    shape: tuple[int, int],
-    generators: Generators,
-    like: Array,
-) -> Array:
+def draw(kind: Kind, shape: tuple[int, int], generators: Generators, like: Array) -> Array:
     """Seeded random numbers, (…, rows, columns): each run of the stack has its own generator, and
     runs that share one get the same numbers.
 
-    They are drawn with NumPy in double precision whatever the library, so that a seed gives
-    the same numbers everywhere and a stack the same numbers as its runs one by one.
+    NumPy draws them in double precision for every library, so that a seed gives the same numbers
+    everywhere, and a stack the same numbers as its runs one by one.
     """
     distinct = list(dict.fromkeys(generators))
     numbers = np.empty((len(distinct), *shape), _dtype(like))
@@ -36,10 +33,10 @@ def draw(
         for run in range(begin, end):
             generator = distinct[run]
             normal = kind == "normal"
-            for low in range(0, shape[0], rows):  # in double precision no more than a block
-                part = numbers[run, low : low + rows]
-                size = part.shape
-                part[...] = generator.standard_normal(size) if normal else generator.random(size)
+            for low in range(0, shape[0], rows):  # at most one block in double precision
+                block = numbers[run, low : low + rows]
+                size = block.shape
+                block[...] = generator.standard_normal(size) if normal else generator.random(size)
 
     share(work, len(distinct), 10.0 * numbers.size)
     return _by_run(to_device(numbers, like), distinct, generators, like)
@@ -49,16 +46,11 @@ PAGE = 4096
 """Samples whose random numbers come from one generator."""
 
 
-def draw_for_samples(
-    kind: Kind,
-    rows: int,
-    generators: Generators,
-    like: Array,
-) -> Array:
-    """Seeded random numbers (…, rows, n) for the samples of `like` (…, m, n), as `draw` has them.
+def draw_for_samples(kind: Kind, rows: int, generators: Generators, like: Array) -> Array:
+    """Seeded random numbers (…, rows, n) for the samples of `like` (…, m, n), as in `draw`.
 
-    A page of samples has a generator of its own, so that a block of samples gets its numbers
-    whatever came before it: in blocks they are the same as in one piece.
+    Each page of samples has its own generator, so that the numbers of a sample do not depend on
+    how the samples are divided into blocks.
     """
     keys = {generator: int(generator.integers(2**63)) for generator in dict.fromkeys(generators)}
     if isinstance(like, Blocked):
@@ -72,29 +64,29 @@ def draw_for_samples(
     return _by_run(to_device(numbers, like).mT, list(keys), generators, like)
 
 
-def _dtype(like: Array) -> Any:
+def _dtype(like: Array) -> DTypeLike:
     return np.float32 if epsilon(like) > 1e-10 else float
 
 
-def _by_run(drawn: Array, distinct: list[Any], generators: Generators, like: Array) -> Array:
-    """Numbers of distinct generators as those of every run of the stack."""
+def _by_run(drawn: Array, distinct: Generators, generators: Generators, like: Array) -> Array:
+    """The numbers of distinct generators, repeated for the runs that share one."""
     stack = stack_shape(like)
     if len(generators) != int(np.prod(stack, dtype=int)):
         raise ValueError(f"{len(generators)} generators for a stack of shape {stack}: one per run.")
     if len(distinct) < len(generators):
         place = {generator: index for index, generator in enumerate(distinct)}
         drawn = drawn[[place[generator] for generator in generators]]
-    return drawn.reshape(*stack, *drawn.shape[-2:])
+    return namespace(drawn).reshape(drawn, (*stack, *drawn.shape[-2:]))
 
 
-def _pages_of_block(start: Array, like: Array, rows: int, kind: Any, key: int) -> Array:
+def _pages_of_block(start: np.ndarray, like: Array, rows: int, kind: Kind, key: int) -> Array:
     numbers = np.empty((1, like.shape[-1], rows), like.dtype)
     _fill_pages(kind, numbers, int(start.flat[0]), [key])
     return numbers[0].T
 
 
 def _fill_pages(kind: Kind, numbers: np.ndarray, start: int, keys: Sequence[int]) -> None:
-    """Fill `numbers` (keys, samples, rows) for the samples from `start` on, pages in parallel."""
+    """Fill `numbers` (keys, samples, rows) for the samples after `start`, pages in parallel."""
     _, samples, rows = numbers.shape
     if not samples:
         return

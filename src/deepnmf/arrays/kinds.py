@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import array_api_compat
 import numpy as np
 import scipy.sparse
 
+from deepnmf.arrays.array import Array
 from deepnmf.arrays.blocks import SPACE, Blocked
 
-Array = Any
-"""A NumPy array, a torch tensor or, with a column per sample, a `Blocked` array; where it says so,
-a SciPy sparse matrix as well."""
 
-
-def is_sparse(X: Array) -> bool:
+def is_sparse(X: object) -> TypeGuard[scipy.sparse.sparray]:
     """Whether X is a SciPy sparse matrix or array."""
     return bool(scipy.sparse.issparse(X))
 
 
-def is_numpy(X: Array) -> bool:
+def is_numpy(X: object) -> bool:
     """Whether NumPy works on X: an array, a sparse matrix, or blocks of these."""
     return isinstance(X, np.ndarray | Blocked) or is_sparse(X)
 
 
-def is_blocked(X: Array) -> bool:
-    """Whether X is kept by blocks of samples."""
+def is_blocked(X: object) -> TypeGuard[Blocked]:
+    """Whether X is stored in blocks of samples."""
     return isinstance(X, Blocked)
 
 

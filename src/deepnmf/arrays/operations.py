@@ -1,25 +1,27 @@
 """The few array operations that the core needs, on NumPy, SciPy's sparse matrices and torch.
 
-Arrays decide where work is done. SciPy's sparse matrices are understood as X, the data, and nowhere
-else.
+Arrays decide where work is done. Only X, the data, can be a SciPy sparse matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
+from functools import reduce
 from types import ModuleType
 
 import array_api_compat
 import numpy as np
 import scipy.sparse
 
+from deepnmf.arrays.array import Array, Dense
 from deepnmf.arrays.blocks import Blocked, lazy, total
 from deepnmf.arrays.cpu import onepass
-from deepnmf.arrays.kinds import Array, is_numpy, is_sparse, namespace
-from deepnmf.arrays.tensors import is_tensor, runs_kernels, tensor_like
+from deepnmf.arrays.kinds import is_numpy, is_sparse, namespace
+from deepnmf.arrays.tensors import is_tensor, runs_kernels, tensor_like, to_numpy
 
 COUNTED = 2**31
-"""Kernels on a card count entries in 32 bits: matrices with this many or more do without them."""
+"""CUDA kernels count entries in 32 bits: matrices with this many or more are not given to them."""
 
 
 def fused_kernels(X: Array) -> ModuleType | None:
@@ -40,25 +42,23 @@ def stack_shape(X: Array) -> tuple[int, ...]:
 
 
 def repeats(X: Array) -> bool:
-    """Whether the last stack axis of X shows the same data again and again (its stride is 0)."""
-    if is_sparse(X) or X.ndim < 3:
+    """Whether the last stack axis of X repeats the same data (its stride is 0)."""
+    if X.ndim < 3:
         return False
-    strides = X.strides if isinstance(X, np.ndarray) else X.stride()
+    strides = X.stride() if is_tensor(X) else np.asarray(X).strides
     return bool(strides[-3] == 0)
 
 
 def in_order(X: Array) -> Array:
-    """X row by row in memory."""
-    if isinstance(X, Blocked):
-        return X
-    return onepass.in_rows(X) if isinstance(X, np.ndarray) else X.contiguous()
+    """X in row-major order."""
+    if is_tensor(X):
+        return X.contiguous()
+    return onepass.in_rows(X) if isinstance(X, np.ndarray) else X
 
 
 def spread(X: Array) -> Array:
-    """X with every run's data in its own place, for products over the stack."""
-    if not repeats(X):
-        return X
-    return in_order(X)
+    """X with its own copy of the data for every run, for products over the stack."""
+    return in_order(X) if repeats(X) else X
 
 
 def repeated(X: Array, times: int) -> Array:
@@ -72,7 +72,7 @@ def to_device(array: Array, like: Array) -> Array:
         return np.asarray(array, dtype=like.dtype)
     xp = namespace(like)
     if isinstance(array, np.ndarray) and not array.flags.writeable:
-        array = array.copy()  # torch would warn of sharing it
+        array = array.copy()  # torch would warn about sharing it
     return xp.asarray(array, dtype=like.dtype, device=array_api_compat.device(like))
 
 
@@ -139,7 +139,7 @@ def dense(X: Array) -> Array:
     return X.toarray() if is_sparse(X) else X
 
 
-def graph_like(A: Array, X: Array) -> Array:
+def graph_like(A: scipy.sparse.sparray, X: Array) -> Array:
     """A sparse matrix A as it can be multiplied with arrays of the library of X."""
     return to_device(A.toarray(), X) if is_tensor(X) else A.astype(X.dtype)
 
@@ -159,11 +159,11 @@ def take_columns(A: Array, places: Array) -> Array:
 def put_columns(A: Array, places: Array, columns: Array) -> Array:
     """A with these columns at `places` (…, 1, j)."""
     wide = namespace(A).broadcast_to(places, columns.shape)
-    if isinstance(A, np.ndarray):
-        A = A.copy()
-        np.put_along_axis(A, wide, columns, axis=-1)
-        return A
-    return A.scatter(-1, wide, columns)
+    if is_tensor(A):
+        return A.scatter(-1, wide, columns)
+    changed = np.array(A)
+    np.put_along_axis(changed, wide, to_numpy(columns), axis=-1)
+    return changed
 
 
 def column_dots(U: Array, V: Array) -> Array:
@@ -171,7 +171,7 @@ def column_dots(U: Array, V: Array) -> Array:
     if isinstance(U, Blocked):
         return lazy(column_dots, U, V)
     if isinstance(U, np.ndarray):
-        return np.einsum("...ij,...ij->...j", U, V)[..., None, :]
+        return np.einsum("...ij,...ij->...j", U, np.asarray(V))[..., None, :]
     fused = fused_kernels(U)
     if fused is not None and fused.single(U, V):
         return fused.column_dot(U, V)
@@ -194,7 +194,7 @@ def square_expansion(A: Array, B: Array) -> tuple[Array, Array]:
     return 2 * A * B, B * B
 
 
-def inner(U: Array, V: Array) -> Array:
+def inner(U: Array, V: Array) -> Dense:
     """⟨U, V⟩ = Σ_ij U_ij V_ij per run, (…), summed over columns in double precision."""
     if isinstance(U, Blocked):
         return total(inner, U, V)
@@ -202,26 +202,26 @@ def inner(U: Array, V: Array) -> Array:
     return xp.sum(column_dots(U, V)[..., 0, :], axis=-1, dtype=xp.float64)
 
 
-def trace(A: Array) -> Array:
+def trace(A: Array) -> Dense:
     """Σ_i A_ii per run, in double precision."""
     xp = namespace(A)
     return xp.sum(xp.linalg.diagonal(A), axis=-1, dtype=xp.float64)
 
 
-def precise_inner(U: Array, V: Array) -> Array:
-    """⟨U, V⟩ per run for sums that cancel: every product and sum in double precision, but on a
-    card the sums over rows, whose rounding is far below that of the products that U and V are."""
+def precise_inner(U: Array, V: Array) -> Dense:
+    """⟨U, V⟩ per run for sums that cancel, in double precision. On a CUDA device the sums over rows
+    are in single precision: their rounding is far below that of U and V, which are products."""
     fused = fused_kernels(U)
     if fused is not None and fused.single(U, V):
         return inner(U, V)
     if isinstance(U, np.ndarray) and U.ndim == 2:
-        return onepass.dot(U, V)
+        return onepass.dot(U, np.asarray(V))
     return inner(to_double(U), to_double(V))
 
 
-def over_samples(function: Callable[..., Array], *arguments: Array) -> Array:
-    """function(…), which is a sum over samples: of blocked arrays added up block by block."""
-    if any(isinstance(one, Blocked) for one in arguments):
+def over_samples(function: Callable[..., Dense], *arguments: object) -> Dense:
+    """function(…), which is a sum over samples; of blocked arrays, the sum over their blocks."""
+    if any(isinstance(argument, Blocked) for argument in arguments):
         return total(function, *arguments)
     return function(*arguments)
 
@@ -233,7 +233,7 @@ def to_double(A: Array) -> Array:
 
 
 def divisor(sizes: Array) -> Array:
-    """Sizes that one may divide by: 1 where they are not above 0."""
+    """Sizes that are safe to divide by: 1 where they are not above 0."""
     xp = namespace(sizes)
     return xp.where(sizes > 0, sizes, xp.ones_like(sizes))
 
@@ -242,7 +242,7 @@ def at_least(F: Array, floor: float) -> Array:
     """max(F, floor), entry by entry."""
     if isinstance(F, Blocked):
         return lazy(at_least, F, floor)
-    return np.maximum(F, F.dtype.type(floor)) if isinstance(F, np.ndarray) else F.clamp(min=floor)
+    return F.clamp(min=floor) if is_tensor(F) else np.maximum(np.asarray(F), F.dtype.type(floor))
 
 
 def positive(F: Array) -> Array:
@@ -258,16 +258,16 @@ def choose(keep: Array, new: Array, old: Array) -> Array:
     return xp.where(keep, new, old)
 
 
-def ahead(F: Array, before: Array, beta: Array) -> Array:
-    """P(F + β (F − F_before)), β a number a run, (…, 1, 1)."""
+def ahead(F: Array, before: Array, beta: Dense) -> Array:
+    """P(F + β (F − F_before)), with one β per run, (…, 1, 1)."""
     if isinstance(F, np.ndarray) and F.ndim == 2:
-        found = onepass.ahead(F, before, beta.item())
-        if found is not None:
-            return found
+        moved = onepass.ahead(F, np.asarray(before), beta.item())
+        if moved is not None:
+            return moved
     return positive(F + beta * (F - before))
 
 
-def scalars(values: Array, like: Array) -> Array:
+def scalars(values: Array, like: Array) -> Dense:
     """Per-run numbers (…) as (…, 1, 1), in the dtype of `like`."""
     xp = namespace(like)
     return xp.astype(values[..., None, None], like.dtype, copy=False)
@@ -279,11 +279,11 @@ def spectral_bound(A: Array, steps: int = 16) -> Array:
 
 
 def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Array, Array]:
-    """The bound, and the vector x > 0 that it comes from, a good start for a similar matrix.
+    """The bound, and the vector x > 0 that gives it: a good start for a similar matrix.
 
     Collatz and Wielandt: for any x > 0, ‖A‖₂ ≤ max_i (|A|x)_i / x_i, for A ≥ 0 with equality at
-    the Perron vector, which power iteration approaches. Stopping early costs tightness, never
-    correctness.
+    the Perron vector, which power iteration approaches. Stopping early makes the bound less tight,
+    never wrong.
     """
     xp = namespace(A)
     A = xp.abs(A)
@@ -300,10 +300,10 @@ def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Arra
 
 
 def orthonormal(A: Array) -> Array:
-    """Orthonormal columns that span those of A, tall.
+    """Orthonormal columns with the same span as those of A, a tall matrix.
 
-    On a card by Cholesky's factor of AᵀA, three times, with a small shift: products, where a QR of
-    every run would be done one after the other.
+    For tensors, the Cholesky factor of AᵀA, three times, with a small shift: this handles all runs
+    at once, where QR would handle one run after the other.
     """
     if isinstance(A, np.ndarray):
         return np.linalg.qr(A)[0]
@@ -318,7 +318,7 @@ def orthonormal(A: Array) -> Array:
 
 
 def eigh(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues, rising, and eigenvectors of symmetric A."""
+    """Eigenvalues, in ascending order, and eigenvectors of symmetric A."""
     values, vectors = namespace(A).linalg.eigh(A)
     return values, vectors
 
@@ -326,13 +326,13 @@ def eigh(A: Array) -> tuple[Array, Array]:
 def transposed_product(A: Array, X: Array, *, by_rows: bool = False) -> Array:
     """Aᵀ X, (…, k, n), for A (…, m, k) and X (…, m, n), which may be sparse.
 
-    Of sparse X, and on a card, as the transpose of Xᵀ A: so it lies sample by sample, as there the
-    kernels want it; those of line searches on a card want it `by_rows`.
+    Sparse X, and X on a CUDA device, give the transpose of Xᵀ A, sample by sample in memory, as the
+    kernels need it. The kernels of line searches on a CUDA device need it `by_rows`.
     """
     if isinstance(X, Blocked):
         return lazy(transposed_product, A, X)
     if is_sparse(X):
-        return onepass.sparse_product(X, A, turned=True).T
+        return onepass.sparse_product(X, np.asarray(A), turned=True).T
     if fused_kernels(X) is not None and not by_rows:
         return (X.mT @ A).mT
     return A.mT @ X
@@ -343,8 +343,13 @@ def product_transposed(X: Array, H: Array) -> Array:
     if isinstance(X, Blocked):
         return total(product_transposed, X, H)
     if is_sparse(X):
-        return onepass.sparse_product(X, H.T)
+        return onepass.sparse_product(X, np.asarray(H).T)
     return X @ H.mT
+
+
+def added(terms: Iterable[Array]) -> Array:
+    """The sum of several arrays."""
+    return reduce(operator.add, terms)
 
 
 def gram(W: Array) -> Array:
@@ -352,7 +357,7 @@ def gram(W: Array) -> Array:
     return W.mT @ W
 
 
-def squared_norm(X: Array) -> Array:
+def squared_norm(X: Array) -> Dense:
     """‖X‖_F² per run, in double precision; X may be sparse."""
     if isinstance(X, Blocked):
         return total(squared_norm, X)

@@ -1,15 +1,16 @@
-"""Functions of samples, applied to all of them: in one piece, or block by block.
+"""Functions of samples, applied to all samples: at once, or block by block.
 
-Given the weights, what happens to a sample depends on that sample alone; what all samples have in
-common is a sum over them. So each function here takes a function of a block of samples. An array in
-memory is one block, and the function is simply called. A `Blocked` array is passed over block by
-block, and the sums are added up.
+Given the weights, the code of a sample depends on that sample alone, and everything else is a sum
+over samples. So each function here takes a function of a block of samples. An array in memory is
+one block. A `Blocked` array is processed block by block, and the sums are added up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from deepnmf.arrays.blocks import (
     Applied,
@@ -17,6 +18,7 @@ from deepnmf.arrays.blocks import (
     Item,
     Node,
     ToStore,
+    Value,
     lazy,
     nodes_of,
     split,
@@ -27,21 +29,21 @@ from deepnmf.arrays.operations import in_order, inner
 
 
 class Passed(NamedTuple):
-    """What a pass over the samples leaves."""
+    """The results of a pass over the samples."""
 
     stored: Array
     """An array with a column per sample."""
-    collected: Any
-    """A small value per block, for the next pass over the same block."""
+    collected: Value
+    """One small value per block, for the next pass over the same block."""
     sums: list[Array]
     """Sums over all samples."""
 
 
 class Recipe(NamedTuple):
-    """How to compute a block of stored columns again, should it be lost."""
+    """How to compute a lost block of stored columns again."""
 
     function: Callable[..., Array]
-    arguments: tuple[Any, ...]
+    arguments: tuple[Value, ...]
 
     @property
     def node(self) -> Node:
@@ -50,7 +52,11 @@ class Recipe(NamedTuple):
 
 
 def pass_over(
-    function: Callable[..., Sequence[Any]], *arguments: Any, rows: int, sums: int, recipe: Recipe
+    function: Callable[..., Sequence[Value]],
+    *arguments: object,
+    rows: int,
+    sums: int,
+    recipe: Recipe,
 ) -> Passed:
     """One pass with function(…) → (columns to store, value to collect, sum, sum, …).
 
@@ -69,15 +75,17 @@ def pass_over(
     return Passed(swept.stored[0], swept.collected[0], swept.sums)
 
 
-def _first_in_order(function: Callable[..., Sequence[Any]], *arguments: Any) -> tuple[Any, ...]:
-    """The results of a function, the first of them row by row in memory, as files keep it:
-    products round differently for other orders."""
+def _first_in_order(
+    function: Callable[..., Sequence[Value]], *arguments: object
+) -> tuple[Value, ...]:
+    """The results of a function, the first in row-major order, as in files: products round
+    differently for other orders."""
     first, *others = function(*arguments)
     return in_order(first), *others
 
 
 def sums_over_samples(
-    function: Callable[..., Sequence[Array]], count: int, *arguments: Any
+    function: Callable[..., Sequence[Array]], count: int, *arguments: object
 ) -> Sequence[Array]:
     """The `count` sums that function(…) returns, over all samples, in one pass."""
     blocked = [argument for argument in arguments if isinstance(argument, Blocked)]
@@ -95,8 +103,8 @@ def inner_products(pairs: Iterable[tuple[Array, Array]]) -> list[Array]:
     return [inner(U, V) for U, V in pairs]
 
 
-def by_samples(function: Callable[..., Array], *arguments: Any) -> Array:
-    """function(…), which makes a column of each sample; of blocks computed once and stored."""
+def by_samples(function: Callable[..., Array], *arguments: object) -> Array:
+    """function(…), which makes one column per sample; for blocks, computed once and stored."""
     if not any(isinstance(argument, Blocked) for argument in arguments):
         return function(*arguments)
     columns = lazy(function, *arguments)
@@ -104,11 +112,13 @@ def by_samples(function: Callable[..., Array], *arguments: Any) -> Array:
 
 
 def recompute_by(columns: Array, recipe: Recipe) -> None:
-    """Say how lost blocks of stored columns are computed again. Arrays in memory are not lost."""
+    """Say how to compute lost blocks of stored columns again. Arrays in memory are never lost."""
     if isinstance(columns, Blocked):
         columns.layout.mend(columns, recipe.node)
 
 
 def split_like(H: Array, X: Array) -> Array:
-    """H (k, n) by the blocks of X, where X has blocks and H has none."""
-    return split(H, X.layout) if isinstance(X, Blocked) and not isinstance(H, Blocked) else H
+    """H (k, n) in the blocks of X, if X has blocks."""
+    if not isinstance(X, Blocked) or isinstance(H, Blocked):
+        return H
+    return split(np.asarray(H), X.layout)

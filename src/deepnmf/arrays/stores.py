@@ -1,4 +1,4 @@
-"""Where blocks of codes are put: in memory, or in a file."""
+"""Where blocks of codes are stored: in memory, or in a file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 
 class Cut(Protocol):
@@ -24,30 +25,42 @@ class Cut(Protocol):
     def starts(self) -> list[int]: ...
 
 
-def stored_as(layout: Cut, rows: int, dtype: Any) -> Any:
-    """Where blocks of an array of that size are put."""
+class Blocks(Protocol):
+    """Values by the number of their block."""
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+class Store(Blocks, Protocol):
+    """Blocks that can be replaced."""
+
+    def __setitem__(self, index: int, block: Any, /) -> None: ...
+
+
+def store_for(layout: Cut, rows: int, dtype: DTypeLike) -> Store:
+    """An empty store for the blocks of an array of that size."""
     if rows * layout.samples * np.dtype(dtype).itemsize <= layout.room:
         return [None] * len(layout.widths)
     return FileBlocks(layout, rows, dtype)
 
 
 class FileBlocks:
-    """Blocks in a file without a name, gone with this object. Read and written, not mapped: so
-    only what is worked on is in memory."""
+    """Blocks in a file without a name, which disappears with this object. It is read and written,
+    not mapped, so that only the current block is in memory."""
 
-    def __init__(self, layout: Cut, rows: int, dtype: Any) -> None:
+    def __init__(self, layout: Cut, rows: int, dtype: DTypeLike) -> None:
         self.layout, self.rows, self.dtype = layout, rows, np.dtype(dtype)
         self.starts = layout.starts()
         self.file = tempfile.TemporaryFile(prefix="deepnmf-codes-")  # noqa: SIM115
 
-    def __setitem__(self, index: int, block: Any) -> None:
+    def __setitem__(self, index: int, block: np.ndarray) -> None:
         data = memoryview(np.ascontiguousarray(block, dtype=self.dtype).data).cast("B")
         place = self._place(index)
         while len(data):
             written = os.pwrite(self.file.fileno(), data, place)
             data, place = data[written:], place + written
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> np.ndarray:
         width = self.layout.widths[index]
         size = self.rows * width * self.dtype.itemsize
         raw = os.pread(self.file.fileno(), size, self._place(index))

@@ -1,4 +1,4 @@
-"""The leading singular triplets of X, dense, sparse or by blocks."""
+"""The leading singular triplets of X: dense, sparse or in blocks."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from deepnmf.arrays.operations import (
 def truncated_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     """The k leading singular triplets U, σ, Vᵀ of X, fewer where the rank of X is smaller.
 
-    From the Gram matrix of the shorter side in double precision, so that X is touched twice: by its
-    eigenvectors, or, where k is small against that side, by subspace iteration from a random start.
-    Where both sides are long, by subspace iteration on X itself. Signs are fixed: the largest
-    entry of every left vector is positive.
+    They come from the Gram matrix of the shorter side in double precision, so that X is read twice:
+    from its eigenvectors, or from subspace iteration if k is much smaller than that side. If both
+    sides are long, subspace iteration works on X itself. Signs are fixed: the largest entry of
+    every left vector is positive.
     """
     k = min(k, X.shape[-2], X.shape[-1])
     if repeats(X):
@@ -47,11 +47,11 @@ def truncated_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
         U, Vt = Ut.mT, V.mT
     xp = namespace(U)
     U, sigma, Vt = U[..., :, :k], sigma[..., :k], Vt[..., :k, :]
-    # Squared singular values are known to the rounding of double precision.
+    # Squared singular values are accurate to the rounding of double precision.
     rounding = max(float(xp.finfo(U.dtype).eps), float(np.sqrt(np.finfo(np.float64).eps)))
     floor = max(X.shape[-2:]) ** 0.5 * rounding * xp.max(sigma, axis=-1, keepdims=True)
     above = xp.astype(sigma > floor, U.dtype)
-    # Runs of one stack may differ in rank: triplets past a run's rank are set to zero there.
+    # Runs of a stack may differ in rank: triplets beyond the rank of a run are set to zero.
     rank = int(xp.max(xp.sum(above, axis=-1))) if k else 0
     U, sigma, Vt = U[..., :, :rank], (sigma * above)[..., :rank], Vt[..., :rank, :]
     if rank == 0:
@@ -77,7 +77,7 @@ def _left_vectors(G: Array, k: int, X: Array) -> tuple[Array, Array]:
     """The k leading eigenvectors of G = X Xᵀ, and the roots of their eigenvalues."""
     xp = namespace(G)
     size = min(k + EXTRA, X.shape[-2])
-    # On a card the eigenvectors of every run would be found one run after the other.
+    # Tensors: eigenvectors would be computed for one run after the other.
     if (6 if is_numpy(X) else 3) * size <= X.shape[-2]:
         basis = orthonormal(G @ _noise(X.shape[-2], size, G))
         for _ in range(ITERATIONS):
@@ -86,7 +86,7 @@ def _left_vectors(G: Array, k: int, X: Array) -> tuple[Array, Array]:
         vectors = basis @ vectors
     else:
         squares, vectors = eigh(G)
-    # In order: a product with a flipped view can be a hundred times slower.
+    # In row-major order: a product with a flipped view can be a hundred times slower.
     U = in_order(xp.flip(vectors, axis=-1)[..., :k])
     sigma = xp.sqrt(positive(xp.flip(squares, axis=-1)[..., :k]))
     return xp.astype(U, X.dtype, copy=False), xp.astype(sigma, X.dtype, copy=False)
@@ -98,20 +98,20 @@ def _right_vectors(U: Array, sigma: Array, X: Array) -> Array:
 
 
 def _blocked_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
-    """By sums over blocks: X Xᵀ, or where it is too large, subspace iteration on the side of the
-    features."""
+    """From sums over blocks: X Xᵀ, or, if that is too large, subspace iteration on the features."""
     if X.shape[-2] <= LONG:
         G = total(_double_gram, X)
         U, sigma = _left_vectors(G, k, X)
     else:
         size = min(k + EXTRA, *X.shape)
         noise = draw_for_samples("normal", size, [np.random.default_rng(0)], X)
-        basis = orthonormal(to_double(product_transposed(X, noise)))
+        basis = np.asarray(orthonormal(to_double(product_transposed(X, noise))))
         for _ in range(ITERATIONS + 1):
-            basis = orthonormal(total(_there_and_back, X, basis.astype(X.dtype)))
+            image = total(_there_and_back, X, basis.astype(X.dtype))
+            basis = np.asarray(orthonormal(image))
         squares, vectors = eigh(basis.T @ total(_there_and_back, X, basis.astype(X.dtype)))
         U = (basis @ vectors[:, ::-1])[:, :k].astype(X.dtype)
-        sigma = np.sqrt(positive(squares[::-1][:k])).astype(X.dtype)
+        sigma = np.sqrt(np.asarray(positive(squares[::-1][:k]))).astype(X.dtype)
     return U, sigma, _right_vectors(U, sigma, X)
 
 
@@ -130,7 +130,7 @@ def _there_and_back(X: Array, basis: Array) -> Array:
 
 def _subspace_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     """Randomized subspace iteration (Halko, Martinsson and Tropp) on the shorter side, orthonormal
-    at every step: what is as long as the longer side is there once."""
+    at every step, so that only one matrix is as long as the longer side."""
     m, n = X.shape[-2:]
     size = min(k + EXTRA, m, n)
     on_samples = n <= m
@@ -140,18 +140,18 @@ def _subspace_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
             basis = orthonormal(transposed_product(product_transposed(X, basis.mT), X).mT)
         else:
             basis = orthonormal(product_transposed(X, transposed_product(basis, X)))
-    found = product_transposed(X, basis.mT) if on_samples else transposed_product(basis, X).mT
-    double = to_double(found)
+    image = product_transposed(X, basis.mT) if on_samples else transposed_product(basis, X).mT
+    double = to_double(image)
     squares, vectors = eigh(double.mT @ double)
     del double
-    xp = namespace(found)
-    vectors = xp.astype(in_order(xp.flip(vectors, axis=-1)), found.dtype, copy=False)
-    sigma = xp.sqrt(positive(xp.astype(xp.flip(squares, axis=-1), found.dtype, copy=False)))
-    long = (found @ vectors) / divisor(sigma)[..., None, :]
+    xp = namespace(image)
+    vectors = xp.astype(in_order(xp.flip(vectors, axis=-1)), image.dtype, copy=False)
+    sigma = xp.sqrt(positive(xp.astype(xp.flip(squares, axis=-1), image.dtype, copy=False)))
+    long = (image @ vectors) / divisor(sigma)[..., None, :]
     short = basis @ vectors
     return (long, sigma, short.mT) if on_samples else (short, sigma, long.mT)
 
 
 def _noise(rows: int, columns: int, like: Array) -> Array:
-    """Where subspace iteration begins: always the same, so that an SVD depends on X alone."""
+    """The start of subspace iteration: always the same, so that an SVD depends on X alone."""
     return to_device(np.random.default_rng(0).standard_normal((rows, columns)), like)

@@ -1,4 +1,4 @@
-"""What is asked of torch. It is imported when it is needed, and only here and in `arrays.cuda`."""
+"""Everything that needs torch, which is imported on first use, here and in `arrays.cuda` only."""
 
 from __future__ import annotations
 
@@ -8,30 +8,40 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
+from deepnmf.arrays.array import Array
 
-def is_tensor(X: object) -> bool:
+if TYPE_CHECKING:
+    import torch
+
+
+def is_tensor(X: object) -> TypeGuard[torch.Tensor]:
     """Whether X is a torch tensor, without importing torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(X, torch.Tensor)
+    loaded = sys.modules.get("torch")
+    return loaded is not None and isinstance(X, loaded.Tensor)
 
 
-def is_strided(X: Any) -> bool:
+def is_strided(X: torch.Tensor) -> bool:
     """Whether a tensor is dense: neither sparse nor in another special layout."""
     import torch
 
     return not X.is_sparse and X.layout == torch.strided
 
 
-def to_numpy(array: Any) -> np.ndarray:
+def to_numpy(array: object) -> np.ndarray:
     """A tensor or array as a NumPy array."""
     return np.asarray(array.detach().cpu() if is_tensor(array) else array)
 
 
-def tensor_like(array: np.ndarray, like: Any) -> Any:
+def copied(array: Array) -> Array:
+    """The same array in memory of its own."""
+    return array.clone() if is_tensor(array) else np.array(array)
+
+
+def tensor_like(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     """A NumPy array as a tensor on the device of `like`, in its own type."""
     import torch
 
@@ -52,19 +62,19 @@ def has_cuda() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def to_cuda(X: Any) -> Any:
+def to_cuda(X: Array) -> torch.Tensor:
     """X as a tensor on the current CUDA device."""
     import torch
 
     return torch.as_tensor(X, device="cuda")
 
 
-def is_on_cuda(X: Any) -> bool:
+def is_on_cuda(X: object) -> TypeGuard[torch.Tensor]:
     """Whether X is a tensor on a CUDA device."""
     return is_tensor(X) and bool(X.is_cuda)
 
 
-def runs_kernels(X: Any) -> bool:
+def runs_kernels(X: object) -> bool:
     """Whether Triton kernels can be launched for X: a tensor on the current CUDA device."""
     if not is_on_cuda(X) or not _has_triton():
         return False
@@ -74,7 +84,7 @@ def runs_kernels(X: Any) -> bool:
 
 
 def free_on_cuda() -> int:
-    """Bytes of memory that are free on the CUDA device."""
+    """Free bytes of memory on the CUDA device."""
     import torch
 
     torch.cuda.empty_cache()
@@ -82,8 +92,8 @@ def free_on_cuda() -> int:
 
 
 @contextmanager
-def tensor_cores(X: Any, wanted: bool) -> Iterator[None]:
-    """Let products on a CUDA device round their input to TF32 (10 bits), where wanted."""
+def tensor_cores(X: object, wanted: bool) -> Iterator[None]:
+    """Let products on a CUDA device round their input to TF32 (10 bits), if wanted."""
     if not wanted or not is_on_cuda(X):
         yield
         return

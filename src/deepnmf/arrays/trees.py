@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-Path = tuple[Any, ...]
+Path = tuple[object, ...]
+Branches: TypeAlias = dict[Any, Any]
+"""The values in a node, by field name or place."""
 
 
-def branches(node: Any, cached: bool = False) -> dict[Any, Any] | None:
-    """What a node holds, by name or place; None for a leaf. `cached` includes what a dataclass has
-    computed and kept besides its fields."""
+def branches(node: object, cached: bool = False) -> Branches | None:
+    """The values in a node; None for a leaf. `cached` includes values that a dataclass has computed
+    and stored besides its fields."""
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
         if cached:
             return dict(vars(node))
@@ -23,26 +25,27 @@ def branches(node: Any, cached: bool = False) -> dict[Any, Any] | None:
 
 
 def fold(
-    tree: Any,
-    leaf: Callable[[Path, Any], Any],
-    join: Callable[[Any, dict[Any, Any]], Any],
+    tree: object,
+    leaf: Callable[[Path, Any], object],
+    join: Callable[[Any, Branches], object],
     cached: bool = False,
     leaves: tuple[type, ...] = (),
     path: Path = (),
 ) -> Any:
     """leaf(path, value) for every leaf, and join(node, folded branches) for every other node.
     Nodes of the types in `leaves` count as leaves."""
-    held = None if isinstance(tree, leaves) else branches(tree, cached)
-    if held is None:
+    values = None if isinstance(tree, leaves) else branches(tree, cached)
+    if values is None:
         return leaf(path, tree)
     folded = {
-        name: fold(value, leaf, join, cached, leaves, (*path, name)) for name, value in held.items()
+        name: fold(value, leaf, join, cached, leaves, (*path, name))
+        for name, value in values.items()
     }
     return join(tree, folded)
 
 
-def rebuilt(node: Any, values: dict[Any, Any]) -> Any:
-    """A node like this one that holds these values."""
+def rebuilt(node: Any, values: Branches) -> object:
+    """A node of the same class with these values."""
     if dataclasses.is_dataclass(node):
         changed = copy.copy(node)
         vars(changed).update(values)
@@ -52,6 +55,6 @@ def rebuilt(node: Any, values: dict[Any, Any]) -> Any:
     return type(node)(values.values())
 
 
-def is_named(node: Any) -> bool:
+def is_named(node: object) -> bool:
     """Whether a node has a class of its own: a dataclass or a named tuple."""
     return dataclasses.is_dataclass(node) or hasattr(node, "_fields")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from distributed import Client
 
-    from deepnmf.arrays import Array
+    from deepnmf.arrays import Data
 
 SECONDS = 10
 """How long to wait for a scheduler."""
@@ -67,7 +67,7 @@ CHUNK = 1e8
 """The most bytes in a chunk."""
 
 
-def on_cluster(X: Array, path: str, client: Client) -> Array:
+def on_cluster(X: Data, path: str, client: Client) -> Data:
     """Samples as a Dask array, in chunks of complete samples, about two per worker or more.
 
     The workers read a file themselves, so it must have the same path there.
@@ -106,7 +106,7 @@ class OfFile:
 
 
 @functools.cache
-def _opened(path: str) -> Array:
+def _opened(path: str) -> Data:
     from deepnmf.data import open_on_disk
 
     return open_on_disk(path).X

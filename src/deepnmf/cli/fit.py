@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -314,7 +314,7 @@ def _sweeps(estimator: MatrixFactorization) -> int:
     return int(estimator.max_iter + (depth * before if depth > 1 else 0))
 
 
-def _norm(X: Array) -> float:
+def _norm(X: Any) -> float:
     """‖X‖, of data in memory, on disk or on a cluster."""
     import numpy as np
 

@@ -10,7 +10,7 @@ from deepnmf.cli.screen import UsageFault
 if TYPE_CHECKING:
     import numpy as np
 
-    from deepnmf.arrays import Array
+    from deepnmf.arrays import Data
     from deepnmf.data import Dataset
     from deepnmf.models.storage import Stored
 
@@ -47,7 +47,7 @@ def open_data(data: str) -> Dataset:
     return load_data(data) if data in DATASETS or not data else open_on_disk(data)
 
 
-def prepare_on_disk(X: Array, normalize: str, dtype: str) -> Array:
+def prepare_on_disk(X: Data, normalize: str, dtype: str) -> Data:
     """Like `prepare`, but samples on disk are prepared as they are read."""
     import numpy as np
 
@@ -60,7 +60,7 @@ def prepare_on_disk(X: Array, normalize: str, dtype: str) -> Array:
     return Prepared(X, np.dtype(dtype), normalize == "l2")
 
 
-def prepare(X: Array, normalize: str, dtype: str, signed: bool = False) -> Array:
+def prepare(X: Data, normalize: str, dtype: str, signed: bool = False) -> Data:
     """The samples as the model sees them: in that precision, and scaled to unit norm if asked.
 
     Entries < 0 are refused unless `signed`.
@@ -76,7 +76,7 @@ def prepare(X: Array, normalize: str, dtype: str, signed: bool = False) -> Array
     return to_unit_norm(X, norm="l2", copy=False) if normalize == "l2" else X
 
 
-def prepare_for(stored: Stored, dataset: Dataset) -> Array:
+def prepare_for(stored: Stored, dataset: Dataset) -> Data:
     """The samples as a stored model saw its own: same columns in the same order, same scaling."""
     X, names = dataset.X, stored.notes.get("feature_names")
     if names is not None and dataset.feature_names is not None:

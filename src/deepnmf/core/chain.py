@@ -35,7 +35,7 @@ class Chain:
 
     @classmethod
     def forward(cls, link: Link, weights: Sequence[Array], H: Array, M: Array, P: Array) -> Chain:
-        """All of the pass, from the codes down."""
+        """The complete pass, from the codes down."""
         depth = len(weights)
         empty = cls(link, tuple(weights), M, P, (H,) * (depth - 1), (H,) * depth, G=P)
         return empty.replaced(depth, weights[-1] @ H)
@@ -45,13 +45,9 @@ class Chain:
         return len(self.weights)
 
     def replaced(
-        self,
-        level: int,
-        A: Array,
-        weights: Array | None = None,
-        H: Array | None = None,
+        self, level: int, A: Array, weights: Array | None = None, H: Array | None = None
     ) -> Chain:
-        """The pass with another A_level (because W_level, or H_L, is another), from there down."""
+        """The pass with a new A_level (for a new W_level or H_L), computed from there down."""
         products, codes, Ws = list(self.A), list(self.codes), list(self.weights)
         if weights is not None:
             Ws[level - 1] = weights
@@ -77,14 +73,14 @@ class Chain:
         return replace(self, weights=tuple(weights), A=products, codes=tuple(H), G=G)
 
     def settled(self) -> Chain:
-        """The pass to take the next step from. By blocks, steps are only recorded, and taking one
-        after another would compute the earlier ones again: the pass starts afresh there."""
+        """The pass to take the next step from. Restart the lazy graph of a blocked pass, or earlier
+        steps are recomputed."""
         if not is_blocked(self.P):
             return self
         return Chain.forward(self.link, self.weights, self.codes[-1], self.M, self.P)
 
     def rescaled(self, weights: Sequence[Array], H: Array) -> Chain:
-        """The same pass with the scale between W_L and H_L moved: their product is what it was."""
+        """The same pass with scale moved between W_L and H_L; their product stays the same."""
         return replace(self, weights=tuple(weights), codes=(*self.codes[:-1], H))
 
     def error(self, level: int, G: Array | None = None) -> Array:

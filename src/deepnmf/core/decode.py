@@ -14,7 +14,7 @@ def decode(weights: Sequence[Array], link: Link, H: Array) -> Array:
 
 
 def first_codes(weights: Sequence[Array], link: Link, H: Array) -> Array:
-    """H̃_1 = φ(W_2 … φ(W_l H)), the codes of layer 1 that H stands for."""
+    """H̃_1 = φ(W_2 … φ(W_l H)): H decoded to codes of layer 1."""
     for W in reversed(weights[1:]):
         H = link.decode(W @ H)
     return H

@@ -7,6 +7,7 @@ from typing import Any
 
 from deepnmf.arrays import (
     Array,
+    Dense,
     by_samples,
     gram,
     inner,
@@ -25,7 +26,7 @@ from deepnmf.links import Link
 from deepnmf.penalties import Penalty
 
 BLOCK = 10_000_000
-"""Entries of X − X̂ that are formed at a time."""
+"""Entries of X − X̂ computed at a time."""
 
 
 def encode(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]) -> Array:
@@ -33,7 +34,7 @@ def encode(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[P
 
         argmin_{H ≥ 0} ½‖X − Ψ_l H‖² + R_l(H),    Ψ_l = W_1 … W_l,
 
-    solved to the end. Through a link: H_1 from W_1, H_2 from g(H_1), …, then the H_l step of
+    solved to convergence. Through a link: H_1 from W_1, H_2 from g(H_1), …, then the H_l step of
     fine-tuning. The code of a sample does not depend on the other samples of its block.
     """
     return by_samples(encode_block, spread(X), tuple(weights), link, tuple(penalties))
@@ -54,13 +55,13 @@ def layer_input(link: Link, W: Array, H: Array) -> tuple[Array, Array]:
     return W * R, link.project(H / R)
 
 
-def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
+def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Dense:
     """‖X − X̂‖² per run, from products: ‖X‖² − 2⟨W_1ᵀX, H̃_1⟩ + ⟨W_1ᵀW_1, H̃_1H̃_1ᵀ⟩."""
     weights = (product(weights),) if link.linear else tuple(weights)
     return over_samples(_squared_error, spread(X), weights, link, H)
 
 
-def _squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
+def _squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Dense:
     first = first_codes(weights, link, H)
     cross = precise_inner(transposed_product(weights[0], X), first)
     size = inner(to_double(gram(weights[0])), to_double(first @ first.mT))
@@ -68,8 +69,8 @@ def _squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> 
     return namespace(error).maximum(error, 0 * error)
 
 
-def signed_squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Array:
-    """‖X − X̂‖² per run, from the differences: weights of any sign would cancel in products."""
+def signed_squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Dense:
+    """‖X − X̂‖² per run, from differences: products would cancel for weights of any sign."""
     total: Any = 0.0
     width = max(1, BLOCK // X.shape[-2])
     for low in range(0, X.shape[-1], width):

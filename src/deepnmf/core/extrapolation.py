@@ -1,9 +1,9 @@
-"""Sweeps that start beyond where the factors are, in the direction they last moved.
+"""Sweeps that start beyond the factors, in the direction of their last move.
 
     Y = P(F_t + β (F_t − F_{t−1})),    F_{t+1} = sweep(Y)
 
-after Ang and Gillis. β grows while sweeps succeed. Where a sweep from Y ends above F_t it is thrown
-away and done again from F_t, with β smaller, and β's ceiling set to what had last succeeded: the
+after Ang and Gillis. β grows while sweeps succeed. A sweep from Y that ends above F_t is discarded
+and repeated from F_t. Then β shrinks, and its ceiling becomes the last β that succeeded. So the
 objective never rises.
 """
 
@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from deepnmf.arrays import Array, choose, epsilon, namespace, scalars
-from deepnmf.core.linear import LinearStage
+from deepnmf.core.linear import Factors, LinearStage
 
 PLAIN = 3
-"""Sweeps before the first extrapolation: the moves away from a start say little."""
+"""Sweeps before the first extrapolation: the first moves from a start say little."""
 FIRST, GROWTH, CEILING_GROWTH, SHRINKAGE = 0.3, 1.07, 1.01, 1.5
 
 
@@ -25,13 +24,13 @@ FIRST, GROWTH, CEILING_GROWTH, SHRINKAGE = 0.3, 1.07, 1.01, 1.5
 class Moving:
     """Factors, those of the sweep before, and how far to look ahead, per run."""
 
-    now: Any
-    before: Any
+    now: Factors
+    before: Factors
     objective: tuple[Array, Array] | None = None
     sweeps: int = 0
-    beta: Any = FIRST
-    ceiling: Any = 1.0
-    succeeded: Any = FIRST
+    beta: Array | float = FIRST
+    ceiling: Array | float = 1.0
+    succeeded: Array | float = FIRST
 
     @property
     def weights(self) -> tuple[Array, ...]:
@@ -50,7 +49,7 @@ class Moving:
         return self.now.residual
 
     def kept(self, active: Array, before: Moving) -> Moving:
-        """These factors for the runs that go on, `before` for those that have stopped."""
+        """These factors for the runs that continue, `before` for those that have stopped."""
         now = self.now.kept(active, before.now)
         if self.objective is None or before.objective is None:
             return replace(self, now=now)
@@ -61,7 +60,7 @@ class Moving:
 
 @dataclass(frozen=True)
 class Extrapolated:
-    """A stage whose sweeps look ahead; what `descend` asks of a stage."""
+    """A stage whose sweeps look ahead."""
 
     stage: LinearStage
     recordable = False
@@ -72,7 +71,7 @@ class Extrapolated:
         return Moving(factors, factors)
 
     def sweep(self, moving: Moving) -> Moving:
-        """One sweep that does not raise the objective, or two where the first one would."""
+        """One sweep that does not raise the objective, or two if the first would."""
         stage = self.stage
         ahead = moving.sweeps >= PLAIN and moving.objective is not None
         if not ahead:
@@ -87,42 +86,42 @@ class Extrapolated:
         assert moving.objective is not None
         beta = scalars(moving.beta + 0 * moving.objective[0], moving.H)
         tried = stage.sweep(stage.beyond(moving.now, moving.before, beta))
-        found = stage.objective(tried)
-        # Values this near to each other differ by rounding alone.
+        objective = stage.objective(tried)
+        # Values this close differ by rounding only.
         slack = epsilon(moving.H) * stage.half_norm / 4
-        good = found[0] <= moving.objective[0] + slack
+        good = objective[0] <= moving.objective[0] + slack
         xp = namespace(moving.H)
         if not bool(xp.any(good)):
-            del tried  # before there is another
+            del tried  # Free its memory before the next sweep.
             tried = stage.sweep(moving.now)
-            found = stage.objective(tried)
+            objective = stage.objective(tried)
         elif not bool(xp.all(good)):
             tried = tried.kept(good, stage.sweep(moving.now))
-            found = stage.objective(tried)
-        one = xp.ones_like(found[0])
-        ceiling = xp.where(good, xp.minimum(one, CEILING_GROWTH * moving.ceiling * one), 0 * one)
-        ceiling = xp.where(good, ceiling, moving.succeeded * one)
+            objective = stage.objective(tried)
+        ones = xp.ones_like(objective[0])
+        ceiling = xp.where(good, xp.minimum(ones, CEILING_GROWTH * moving.ceiling * ones), 0 * ones)
+        ceiling = xp.where(good, ceiling, moving.succeeded * ones)
         beta = xp.where(
             good,
-            xp.minimum(moving.ceiling * one, GROWTH * moving.beta * one),
-            moving.beta * one / SHRINKAGE,
+            xp.minimum(moving.ceiling * ones, GROWTH * moving.beta * ones),
+            moving.beta * ones / SHRINKAGE,
         )
-        succeeded = xp.where(good, moving.beta * one, moving.succeeded * one)
+        succeeded = xp.where(good, moving.beta * ones, moving.succeeded * ones)
         now = self._slim(tried)
-        return Moving(now, moving.now, found, moving.sweeps + 1, beta, ceiling, succeeded)
+        return Moving(now, moving.now, objective, moving.sweeps + 1, beta, ceiling, succeeded)
 
-    def _slim(self, factors: Any) -> Any:
-        """Factors as the next sweep needs them: one that begins with the codes adds up anew."""
+    def _slim(self, factors: Factors) -> Factors:
+        """Factors as the next sweep needs them: one that begins with the codes needs no X Hᵀ."""
         return factors.without_products() if self.stage.codes_first else factors
 
     def objective(self, moving: Moving) -> tuple[Array, Array]:
-        """f and the part of it that is penalties, per run."""
+        """f and its penalties, per run."""
         return self.stage.objective(moving.now) if moving.objective is None else moving.objective
 
     def dead(self, moving: Moving) -> Array:
-        """As of the stage."""
+        """As in the stage."""
         return self.stage.dead(moving.now)
 
     def negligible(self, tol: float) -> Array:
-        """As of the stage."""
+        """As in the stage."""
         return self.stage.negligible(tol)

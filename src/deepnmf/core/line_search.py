@@ -1,16 +1,16 @@
-"""Projected gradient steps through the layers, for factors that a link stands above.
+"""Projected gradient steps through the layers, for factors behind a link.
 
     F ← P(F − t ∇f(F))
 
-H_L has one step size per sample, W_l one per run; both are remembered from sweep to sweep. Where φ
-is a quadratic polynomial and A_2 linear in the factor, f along the step is a quartic. Its minimum
-is found exactly, and nothing is evaluated twice. Otherwise steps are tried by Armijo's rule.
+H_L has one step size per sample, W_l one per run; both are kept from sweep to sweep. If φ is a
+quadratic polynomial and A_2 is linear in the factor, f along the step is a quartic. Its minimum is
+computed exactly, and nothing is evaluated twice. Otherwise steps are tried by Armijo's rule.
 
-Where nothing else moves, as in encoding, exact steps can be conjugate to the ones before,
+If nothing else moves, as in encoding, exact steps can be conjugate to the ones before,
 
     F ← P(F + t E),    E = −g + β E_before,    β = max(0, ⟨g, g − g_before⟩/‖g_before‖²),
 
-with g the gradient where F may move, 0 where F is 0 and would fall (Polak and Ribière's β).
+with g the gradient, but 0 where F is 0 and would decrease (Polak and Ribière's β).
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ STEPS = 3
 """Gradient steps per factor and sweep."""
 SIGMA = 0.01
 DOWNHILL = 0.01
-"""The least share of ‖g‖² that −⟨E, g⟩ must have."""
+"""The smallest −⟨E, g⟩/‖g‖² of a direction that is used."""
 TRIALS = 20
 STEP_RANGE = (1e-15, 1e15)
 
 
 class Heading(NamedTuple):
-    """Where a step went: the gradient g and the direction E."""
+    """The gradient g and the direction E of a step."""
 
     g: Array
     E: Array
 
 
 class Stepped(NamedTuple):
-    """The pass after a step, the next step size, how far from done it found the factor, and where
-    it went, if the next step may be conjugate to it."""
+    """The pass after a step, the next step size, the gradient mapping before the step, and its
+    direction, if the next step may be conjugate to it."""
 
     chain: Chain
     t: Array
     mapping: Array
-    """‖(F − P(F − t∇f))/t‖²; of a conjugate step ‖g‖², its limit for short steps."""
+    """‖(F − P(F − t∇f))/t‖²; for a conjugate step ‖g‖², its limit for short steps."""
     heading: Heading | None
 
 
@@ -100,7 +100,7 @@ class Variable:
         return F if self.signed else nearest(F, self.unit_columns)
 
     def dots(self, U: Array, V: Array) -> Array:
-        """⟨u, v⟩ for every problem: a sample for H_L, a run for W_l."""
+        """⟨u, v⟩ for every problem: one per sample for H_L, one per run for W_l."""
         return column_dots(U, V) if self.codes else scalars(inner(U, V), U)
 
     def all_dots(self, pairs: Sequence[tuple[Array, Array]]) -> list[Array]:
@@ -111,7 +111,7 @@ class Variable:
         return [scalars(value, like) for value in inner_products(pairs)]
 
     def first_step(self, F: Array, gradient: Array) -> Array:
-        """A step size to begin with, for a step of a tenth of the problem's own size."""
+        """The first step size, for a step of a tenth of the size of F."""
         xp = namespace(F)
         size, slope = self.dots(F, F), self.dots(gradient, gradient)
         return xp.clip(0.1 * xp.sqrt(divisor(size) / divisor(slope)), *STEP_RANGE)
@@ -143,7 +143,7 @@ def step(
 ) -> Stepped:
     """One step of every problem (of those in `running`, 1 or 0); none raises f.
 
-    Conjugate to the steps before where `before` says where the last of them went.
+    With `before`, the heading of the last step, the step is conjugate to those before it.
     """
     F, gradient = variable.value(chain), variable.gradient(chain)
     t = variable.first_step(F, gradient) if t is None else t
@@ -162,7 +162,7 @@ def step(
         moved, following = _exact(chain, variable, F, D, B, expansion, t)
     else:
         moved, following = _armijo(chain, variable, F, gradient, t, running)
-    # A factor that has nowhere to go says nothing about step sizes.
+    # A factor that cannot move says nothing about step sizes.
     xp = namespace(F)
     following = xp.clip(xp.where(mapping > 0, following, t), *STEP_RANGE)
     return Stepped(moved, following, mapping, None if expansion is None else heading)
@@ -171,7 +171,7 @@ def step(
 def _conjugate(
     variable: Variable, F: Array, gradient: Array, before: Heading
 ) -> tuple[Heading, Array]:
-    """g and E of the next step, and ‖g‖². Where E is hardly downhill, −g takes its place."""
+    """g and E of the next step, and ‖g‖². If E is hardly downhill, it becomes −g."""
     xp, dots = namespace(F), variable.dots
     free = xp.astype((F > 0) | (gradient < 0), F.dtype)
     g = gradient * free
@@ -192,7 +192,7 @@ def _exact(
 ) -> tuple[Chain, Array]:
     """The lowest point of f along F + sD, 0 ≤ s ≤ 1.
 
-    Not beyond 1, though more may be feasible: how much more would hang on the rounding of entries
+    Not beyond 1, though more may be feasible: how much more would depend on the rounding of entries
     that have just reached 0. Longer steps come from t.
     """
     xp = namespace(F)
@@ -211,7 +211,7 @@ def _exact(
         A, G = positive(chain.A[0] + s * B), chain.G + s * MU1 + s * s * MU2
     F = positive(F + s * D)
     moved = chain.stepped(variable.level, variable.codes, F, A, G)
-    # Aim at the step that would be taken in full. A step that was not taken was too long.
+    # Aim at a step that is taken in full. A step that was not taken was too long.
     factor = xp.where(s > 0, xp.clip(2 * s, 0.25, None), 0.25 * xp.ones_like(s))
     return moved, t * factor
 
@@ -241,7 +241,7 @@ def _armijo(
     t: Array,
     running: Array | None,
 ) -> tuple[Chain, Array]:
-    """The first of t, t/2, t/4, … that lowers f by σ⟨∇f, step⟩; its pass is the next one's."""
+    """The first of t, t/2, t/4, … that lowers f by σ⟨∇f, step⟩; the next step uses its pass."""
     xp = namespace(F)
     best, size = chain, t
     waiting = xp.ones_like(t) > 0 if running is None else running > 0
@@ -262,5 +262,5 @@ def _armijo(
         if not bool(xp.any(waiting)):
             break
         size = xp.where(waiting, size / 2, size)
-    # A step that passed at once may be longer next time.
+    # A step that was accepted at once may be longer next time.
     return best, xp.where(first, 2 * size, size)

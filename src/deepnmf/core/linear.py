@@ -4,8 +4,8 @@ S = H_L H_Lᵀ and Q = X H_Lᵀ serve all weights of a sweep: with B_l = W_{l+1}
 
     H̃_l H̃_lᵀ = B_l S B_lᵀ,    X H̃_lᵀ = Q B_lᵀ,
 
-so no H̃_l and no X − ΨH is ever formed, X is touched twice a sweep, and the updates of the weights
-cost nothing that grows with the number of samples.
+so H̃_l and X − ΨH are never computed, a sweep reads X twice, and the cost of updating the weights
+does not grow with the number of samples.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from deepnmf.arrays import (
     Array,
+    Dense,
     ahead,
     choose,
     gram,
@@ -30,6 +30,7 @@ from deepnmf.arrays import (
 from deepnmf.core.decode import product
 from deepnmf.core.passes import Sums, add_up, update_codes
 from deepnmf.core.stage import Stage, choose_each
+from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import nearest, weights_problem
 from deepnmf.starts import best_scale
 
@@ -41,13 +42,13 @@ class Factors:
     weights: tuple[Array, ...]
     H: Array
     sums: Sums
-    memories: tuple[Any, ...]
-    """What the solver remembers of each W_l, and last of H."""
+    memories: tuple[SolverMemory, ...]
+    """The solver's memories of each W_l, and last of H."""
     residual: Array
-    """Σ_F ‖F‖²‖LC(F − P(F − ∇f/LC))‖² over all factors, each as its update found it.
+    """Σ_F ‖F‖²‖LC(F − P(F − ∇f/LC))‖² over all factors, each before its update.
 
-    Zero exactly at a KKT point. Times ‖F‖² because W → W/c, H → cH changes nothing that matters,
-    but would scale the plain residual; so it is in the units of the objective, squared."""
+    Zero exactly at a KKT point. The factor ‖F‖² makes it independent of the scale (W → W/c, H → cH
+    would change the residual without it), and gives it the unit of the objective, squared."""
 
     @cached_property
     def basis(self) -> Array:
@@ -65,7 +66,7 @@ class Factors:
         return namespace(self.H).linalg.diagonal(self.sums.S) > 0
 
     def kept(self, active: Array, before: Factors) -> Factors:
-        """These factors for the runs that go on, `before` for those that have stopped."""
+        """These factors for the runs that continue, `before` for those that have stopped."""
         keep = active[..., None, None]
         return replace(
             self,
@@ -76,18 +77,19 @@ class Factors:
 
     def without_products(self) -> Factors:
         """These factors without X Hᵀ, which is as large as W_1."""
-        return replace(self, sums=Sums(self.sums.S, None))
+        S = self.sums.S
+        return replace(self, sums=Sums(S, S[..., :0, :]))
 
 
 @dataclass(frozen=True)
-class LinearStage(Stage):
+class LinearStage(Stage[Factors]):
     """X̂ = W_1 … W_L H: one layer of pre-training (L = 1, X the codes of the layer below) or the
     fine-tuning of all."""
 
     codes_first: bool
     """Pre-training updates the codes first, fine-tuning last, as in the paper."""
     rescaled: bool = False
-    """Begin with W and H at their best common scale."""
+    """Begin with W and H scaled to fit X best."""
 
     @property
     def recordable(self) -> bool:
@@ -96,7 +98,7 @@ class LinearStage(Stage):
         return uniform and free and self.solver.recordable(self.X)
 
     def begin(self, weights: Sequence[Array], H: Array) -> Factors:
-        """The factors a stage starts from."""
+        """The factors that the stage starts from."""
         sums = add_up(self.X, H)
         if self.rescaled:
             (W,) = weights
@@ -118,17 +120,17 @@ class LinearStage(Stage):
         return self._update_codes(moved, moved.residual)
 
     def objective(self, factors: Factors) -> tuple[Array, Array]:
-        """f and the part of it that is penalties, per run, from the sums in double precision."""
+        """f and its penalties per run, from the sums in double precision."""
         S, Q = factors.sums
         fit = fit_of_sums(self.half_norm, factors.basis, factors.basis_gram, S, Q)
         penalty = self.penalty_H.of_codes(factors.H, S) + self.weights_penalty(factors.weights)
         return fit + penalty, penalty
 
-    def beyond(self, now: Factors, before: Factors, beta: Array) -> Factors:
-        """The factors at F + β (F − F_before), weights brought back to where they may be.
+    def beyond(self, now: Factors, before: Factors, beta: Dense) -> Factors:
+        """The factors at F + β (F − F_before), made feasible.
 
-        The sums are those of the codes before their negative entries are cut off: so Q, which is
-        linear in H, is to be had without touching X.
+        The sums are those of the codes before negative entries are set to 0: Q is linear in H, so
+        that X is not needed.
         """
         weights = tuple(
             nearest(ahead(W, W_before, beta), unit) if unit else ahead(W, W_before, beta)
@@ -146,21 +148,16 @@ class LinearStage(Stage):
         penalty = self.scaling.codes_penalty(
             self.penalty_H, self.penalties_W[-1], factors.weights[-1], self.X.shape[-1]
         )
-        H, sums, memory, found = update_codes(
-            self.X,
-            factors.H,
-            factors.basis,
-            factors.basis_gram,
-            penalty,
-            self.solver,
+        H, sums, memory, mapping = update_codes(
+            self.X, factors.H, factors.basis, factors.basis_gram, penalty, self.solver,
             factors.memories[-1],
-        )
+        )  # fmt: skip
         weights, H, sums = self.scaling.fix_codes(factors.weights, H, sums)
-        residual = residual + found * trace(factors.sums.S)
+        residual = residual + mapping * trace(factors.sums.S)
         return Factors(weights, H, sums, (*factors.memories[:-1], memory), residual)
 
     def update_weights(self, factors: Factors, residual: Array) -> Factors:
-        """Every W once, from the sums alone."""
+        """Every W once, from the sums only."""
         weights, memories = list(factors.weights), list(factors.memories)
         # Top down, from the weights as they were: S_l = H̃_l H̃_lᵀ and Q_l = X H̃_lᵀ.
         sums = [factors.sums]
@@ -173,10 +170,10 @@ class LinearStage(Stage):
             C = Q if basis is None else basis.mT @ Q
             problem = weights_problem(left, S, C, R, self.scaling.unit_columns[layer])
             size = inner(weights[layer], weights[layer])
-            weights[layer], memories[layer], found = self.solver.update(
+            weights[layer], memories[layer], mapping = self.solver.update(
                 problem, weights[layer], memories[layer]
             )
-            residual = residual + found * size
+            residual = residual + mapping * size
             if layer + 1 < len(weights):
                 basis = weights[layer] if basis is None else basis @ weights[layer]
                 left = gram(basis)
@@ -185,7 +182,7 @@ class LinearStage(Stage):
 
 
 def fit_of_sums(half_norm: Array, basis: Array, basis_gram: Array, S: Array, Q: Array) -> Array:
-    """½‖X − ΨH‖² = ½‖X‖² − ⟨XHᵀ, Ψ⟩ + ½⟨ΨᵀΨ, HHᵀ⟩ per run. It cancels: added up in double."""
+    """½‖X − ΨH‖² = ½‖X‖² − ⟨XHᵀ, Ψ⟩ + ½⟨ΨᵀΨ, HHᵀ⟩ per run, in double precision: it cancels."""
     fit = half_norm - precise_inner(Q, basis) + precise_inner(basis_gram, S) / 2
-    # Rounding can leave the fit of an exact factorization a hair below zero.
+    # Rounding can make the fit of an exact factorization slightly negative.
     return namespace(fit).maximum(fit, 0 * fit)

@@ -1,24 +1,22 @@
-"""The one loop of training: sweep until nothing is gained, or the limit, or somebody stops it."""
+"""The loop of training: sweep until convergence, the limit, or a stop from outside."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic
 
 import numpy as np
 
 from deepnmf.arrays import Array, namespace, stack_shape, to_device
 from deepnmf.arrays.cuda.graphs import Recorded, is_small
-from deepnmf.core.stage import Factorized, Sweeping
+from deepnmf.core.stage import F, Sweeping
 from deepnmf.core.watch import Point, Reason, Record, StageName, Watch
-
-F = TypeVar("F", bound=Factorized)
 
 
 @dataclass(frozen=True)
 class Descended(Generic[F]):
-    """Where a stage ended. Of a stack, `sweeps` and `reasons` have one entry per run; without a
-    stack they are arrays without axes."""
+    """The end of a stage. `sweeps` and `reasons` have one entry per run of a stack; without a stack
+    they have no axes."""
 
     factors: F
     sweeps: np.ndarray
@@ -27,7 +25,7 @@ class Descended(Generic[F]):
 
 
 def descend(
-    stage: Sweeping,
+    stage: Sweeping[F],
     factors: F,
     tol: float,
     max_iter: int,
@@ -37,11 +35,11 @@ def descend(
     begun: Point | None = None,
 ) -> Descended[F]:
     """Sweep until a sweep lowers the objective by less than `tol` times its value, or the relative
-    error is below `tol` (an exact factorization, whose objective would fall forever).
+    error is below `tol` (the objective of an exact factorization would fall forever).
 
-    In a stack each run stops by itself, and keeps its factors from then on. Ctrl-C ends the stage
-    with the factors of its last complete sweep. `begun` is the point from which a stopped fit
-    continues; `factors` are then those of the point.
+    Each run of a stack stops separately, and then keeps its factors. Ctrl-C ends the stage with the
+    factors of its last complete sweep. A stopped fit continues from the point `begun`; `factors`
+    are then those of the point.
     """
     loop = _Loop(stage, factors, tol, watch, stage_name, layer)
     if watch.stopped is not None:
@@ -73,15 +71,15 @@ class _Runs:
     sweeps: np.ndarray = field(init=False)
     reasons: np.ndarray = field(init=False)
     active: Array | None = None
-    """`going` where the factors live; None while all runs sweep."""
+    """`going` on the device of the factors; None while all runs sweep."""
 
     def __post_init__(self) -> None:
         self.going = np.ones(self.stack, bool)
         self.sweeps = np.zeros(self.stack, int)
         self.reasons = np.full(self.stack, "limit", object)
 
-    def go_on(self, falling: Array) -> bool:
-        """Stop the runs whose objective does not fall any more. False when all have stopped."""
+    def still_going(self, falling: Array) -> bool:
+        """Stop the runs whose objective no longer falls. False when all have stopped."""
         active = falling & to_device(self.going, falling)
         self.going = np.asarray(active.tolist())
         self.reasons = np.where(self.going, "limit", "converged").astype(object)
@@ -90,11 +88,11 @@ class _Runs:
 
 
 class _Loop(Generic[F]):
-    """The factors of a stage between two sweeps, and what is known about them."""
+    """The state of a stage between two sweeps."""
 
     def __init__(
         self,
-        stage: Sweeping,
+        stage: Sweeping[F],
         factors: F,
         tol: float,
         watch: Watch,
@@ -121,7 +119,7 @@ class _Loop(Generic[F]):
         self.runs.sweeps += point.sweep
 
     def sweep(self, number: int) -> None:
-        """One sweep of the runs that still go on, and its record."""
+        """One sweep of the runs that continue, and its record."""
         swept = self.sweep_once(self.factors)
         if self.runs.active is not None:
             swept = swept.kept(self.runs.active, self.factors)
@@ -133,12 +131,12 @@ class _Loop(Generic[F]):
         self.watch.note(record, swept.weights)
 
     def _measured(self, factors: F, number: int) -> tuple[Array, Record]:
-        """The objective where the factors live, and the record of a sweep."""
+        """The objective on the device of the factors, and the record of a sweep."""
         xp = namespace(factors.H)
         objective, penalty = self.stage.objective(factors)
         dead = xp.astype(self.stage.dead(factors), xp.float64)
         numbers = (objective, penalty, xp.sqrt(factors.residual), dead)
-        # All numbers leave a card together, so that it is waited for once.
+        # Copy all numbers from a CUDA device together, to wait for it once.
         values = xp.stack([xp.asarray(number) for number in numbers]).tolist()
         record: Record = {"stage": self.name, "layer": self.layer, "sweep": number}
         record |= dict(zip(("objective", "penalty", "kkt", "dead"), values, strict=True))
@@ -148,15 +146,15 @@ class _Loop(Generic[F]):
         return objective, record
 
     def converged(self) -> bool:
-        """Whether every run has stopped by itself."""
-        if self.tol <= 0 or self.before is None:
+        """Whether every run has converged."""
+        objective = self.objective
+        if self.tol <= 0 or self.before is None or objective is None:
             return False
-        objective: Array = self.objective
         falling = self.before - objective >= self.tol * objective
-        return not self.runs.go_on(falling & (objective > self.stage.negligible(self.tol)))
+        return not self.runs.still_going(falling & (objective > self.stage.negligible(self.tol)))
 
     def keep_last(self) -> None:
-        """Keep the end of the fit, or the point where it was stopped."""
+        """Store the end of the fit, or the point where it was stopped."""
         stopped = self.watch.stopped is not None
         if stopped and self.done:
             self.watch.keep(self.layer, self.factors, self.done, self.objective, at_once=True)
@@ -168,9 +166,9 @@ class _Loop(Generic[F]):
 
 
 class NotFiniteError(ValueError):
-    """The objective is not a finite number any more."""
+    """The objective is no longer a finite number."""
 
-    def __init__(self, sweep: int, dtype: Any) -> None:
+    def __init__(self, sweep: int, dtype: object) -> None:
         precision = f"{dtype}".removeprefix("torch.")
         super().__init__(
             f"the objective is not a finite number after sweep {sweep}: entries of X, of the start "

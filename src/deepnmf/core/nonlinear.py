@@ -1,7 +1,7 @@
 """One sweep over the factors of X ≈ W_1 φ(W_2 φ(… φ(W_L H_L))).
 
 H_L first, then W_L … W_2, by projected gradient steps through the layers; then W_1, a quadratic,
-by the solver of the linear models. A sweep touches X twice: for W_1ᵀX, and for X H̃_1ᵀ.
+by the solver of the linear models. A sweep reads X twice: for W_1ᵀX, and for X H̃_1ᵀ.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from deepnmf.arrays import (
     Array,
@@ -36,27 +35,28 @@ from deepnmf.core.stage import Stage, choose_each
 from deepnmf.links import Link
 from deepnmf.penalties import Penalty, Zero
 from deepnmf.solvers import Nesterov
+from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import weights_problem
 
 WIDTH = 64
 """Samples are encoded in multiples of this: the edges of a matrix product round differently from
-its middle, and what a sample's code is must not hang on its place among others."""
+its middle, and the code of a sample must not depend on its place."""
 ROUGHLY = Nesterov(max_steps=30)
-"""The solver of each layer's codes before they are polished through all layers."""
+"""The solver of each layer's codes before they are refined through all layers."""
 
 
 @dataclass(frozen=True)
 class NonlinearFactors:
-    """Where fine-tuning through the layers stands."""
+    """The factors of all layers between two sweeps of fine-tuning."""
 
     weights: tuple[Array, ...]
     H: Array
     fit: Array
     """½‖X − X̂‖² per run."""
-    memories: tuple[Any, ...]
-    """The solver's of W_1, the step sizes of W_2 … W_L and of H_L."""
+    memories: tuple[SolverMemory, ...]
+    """The solver's memory of W_1, the step sizes of W_2 … W_L and of H_L."""
     residual: Array
-    """As in the linear models: Σ_F ‖F‖²‖gradient mapping‖², each as its update found it."""
+    """As in linear models: Σ_F ‖F‖²‖gradient mapping‖² over all factors, each before its update."""
 
     @cached_property
     def first_gram(self) -> Array:
@@ -69,7 +69,7 @@ class NonlinearFactors:
         return namespace(self.H).max(self.H, axis=-1) > 0
 
     def kept(self, active: Array, before: NonlinearFactors) -> NonlinearFactors:
-        """These factors for the runs that go on, `before` for those that have stopped."""
+        """These factors for the runs that continue, `before` for those that have stopped."""
         keep = active[..., None, None]
         return replace(
             self,
@@ -80,7 +80,7 @@ class NonlinearFactors:
 
 
 @dataclass(frozen=True)
-class NonlinearStage(Stage):
+class NonlinearStage(Stage[NonlinearFactors]):
     """X̂ = W_1 φ(W_2 … φ(W_L H)): the fine-tuning of all layers."""
 
     link: Link
@@ -101,9 +101,9 @@ class NonlinearStage(Stage):
         P = transposed_product(W1, self.X, by_rows=True)
         chain = Chain.forward(self.link, factors.weights, factors.H, factors.first_gram, P)
         codes = self._codes(chain)
-        chain, memories[-1], found = _descend_codes(self.X, chain, codes, memories[-1])
+        chain, memories[-1], mapping = _descend_codes(self.X, chain, codes, memories[-1])
         chain = chain.rescaled(*self.scaling.fix_rows(chain.weights, chain.codes[-1]))
-        residual = residual + found
+        residual = residual + mapping
         for level in range(depth, 1, -1):
             variable = Variable(
                 level,
@@ -112,15 +112,15 @@ class NonlinearStage(Stage):
                 unit_columns=self.scaling.unit_columns[level - 1],
             )
             chain = revive(chain, variable)
-            chain, memories[level - 1], found = _descend(chain, variable, memories[level - 1])
-            residual = residual + found
+            chain, memories[level - 1], mapping = _descend(chain, variable, memories[level - 1])
+            residual = residual + mapping
         first, H = chain.codes[0], chain.codes[-1]
         weights = chain.weights
         del chain
         S, Q = add_up(self.X, first)
         problem = weights_problem(None, S, Q, self.penalties_W[0], self.scaling.unit_columns[0])
-        W1, memories[0], found = self.solver.update(problem, W1, memories[0])
-        residual = residual + found * inner(weights[0], weights[0])
+        W1, memories[0], mapping = self.solver.update(problem, W1, memories[0])
+        residual = residual + mapping * inner(weights[0], weights[0])
         moved = NonlinearFactors((W1, *weights[1:]), H, S, tuple(memories), residual)
         moved = replace(moved, fit=fit_of_sums(self.half_norm, W1, moved.first_gram, S, Q))
         if not any(self.scaling.unit_columns):
@@ -129,7 +129,7 @@ class NonlinearStage(Stage):
         return replace(moved, weights=fixed, H=H)
 
     def objective(self, factors: NonlinearFactors) -> tuple[Array, Array]:
-        """f and the part of it that is penalties, per run."""
+        """f and its penalties, per run."""
         of_codes = over_samples(self.penalty_H.value, factors.H)
         penalty = of_codes + self.weights_penalty(factors.weights)
         return factors.fit + penalty, penalty
@@ -156,10 +156,10 @@ def _descend(chain: Chain, variable: Variable, t: Array) -> tuple[Chain, Array, 
 def _descend_codes(
     X: Array, chain: Chain, variable: Variable, t: Array
 ) -> tuple[Chain, Array, Array]:
-    """`_descend` for H_L. By blocks, all steps of a block are one pass."""
+    """`_descend` for H_L. All steps of blocked codes are one pass."""
     if not is_blocked(X):
         return _descend(chain, variable, t)
-    # A lost block is encoded again. Only the last layer has its penalty then.
+    # A lost block is encoded again, with the penalty of the last layer only.
     penalties = (*(Zero() for _ in chain.weights[1:]), variable.penalty)
     H = chain.codes[-1]
     passed = pass_over(
@@ -186,8 +186,8 @@ def _codes_of_block(
 
 
 def coded(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]) -> Array:
-    """The codes of samples in memory through the layers, one penalty per layer: first roughly,
-    layer by layer, then polished through all of them."""
+    """The codes of samples in memory through the layers, with one penalty per layer: first roughly,
+    layer by layer, then refined through all layers."""
     samples = X.shape[-1]
     X = wider(X, -(-samples // WIDTH) * WIDTH)
     H = X
@@ -199,18 +199,18 @@ def coded(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Pe
 def polish_codes(
     link: Link, weights: Sequence[Array], X: Array, H: Array, penalty: Penalty
 ) -> Array:
-    """The H_L step of fine-tuning with all weights frozen, every sample until its gradient mapping
-    has fallen far below the first. Samples that are done drop out of the work."""
+    """The H_L step of fine-tuning with all weights frozen, for each sample until its gradient
+    mapping is far below the first. Finished samples are removed from the work."""
     xp, double = namespace(H), epsilon(H) < 1e-10
     tol, rounds = (1e-6, 40) if double else (1e-3, 8)
     M, P = gram(weights[0]), transposed_product(weights[0], X, by_rows=True)
     variable = Variable(len(weights), codes=True, penalty=penalty)
     chain = Chain.forward(link, weights, H, M, P)
-    t: Array = None
-    goal: Array = None
-    running: Array = None
+    t: Array | None = None
+    goal: Array | None = None
+    running: Array | None = None
     heading: Heading | None = None
-    places = None
+    places: Array | None = None
     for _ in range(rounds):
         for _ in range(25):
             chain, t, mapping, heading = step(chain, variable, t, running, heading)
@@ -218,16 +218,17 @@ def polish_codes(
                 goal = tol * tol * mapping
                 running = xp.ones_like(mapping)
             running = running * xp.astype(mapping > goal, H.dtype)
+        assert running is not None
         H = chain.codes[-1] if places is None else put_columns(H, places, chain.codes[-1])
-        # As many columns as the run with the most samples left needs; those go on, side by side.
+        # Continue with as many columns as the run with the most unfinished samples needs.
         left = int(xp.max(xp.sum(running > 0, axis=-1)))
         if left == 0:
             break
         left = min(-(-left // WIDTH) * WIDTH, H.shape[-1])
         order = xp.argsort(-running, axis=-1, stable=True)[..., :left]
-        t, goal, running = (xp.take_along_axis(part, order, axis=-1) for part in (t, goal, running))
+        t, goal, running = (xp.take_along_axis(a, order, axis=-1) for a in (t, goal, running))
         places = order if places is None else xp.take_along_axis(places, order, axis=-1)
         chain = Chain.forward(link, weights, take_columns(H, places), M, take_columns(P, places))
         if heading is not None:
-            heading = Heading(*(take_columns(part, order) for part in heading))
+            heading = Heading(*(take_columns(array, order) for array in heading))
     return H

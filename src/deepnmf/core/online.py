@@ -1,12 +1,12 @@
-"""Learning from a stream of batches, each seen once and then gone.
+"""Learning from a stream of batches, each seen once.
 
-What the weights need to know of all samples so far is kept as sums, in which the past fades:
+The weights need only sums over all samples so far, in which the past fades:
 
     S ← ρ S + H Hᵀ,    Q ← ρ Q + X Hᵀ,    n ← ρ n + (samples of the batch),
 
-H being the codes of the batch for the weights as they are. Linear models take all their weights
-from these sums. Through a link W_1 comes from those of H̃_1; W_2 … W_L move from where they are to
-where a sweep over the batch takes them, part of the way: the batch's share of n.
+where H are the codes of the batch for the current weights. Linear models update all weights from
+these sums. Through a link, W_1 comes from the sums of H̃_1, and W_2 … W_L move towards their values
+after a sweep over the batch, by the batch's share of n.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from deepnmf.starts import Generators
 
 @dataclass(frozen=True)
 class Stream:
-    """What is left of the batches so far."""
+    """What is kept of the batches so far."""
 
     weights: tuple[Array, ...]
     sums: Sums | None = None
-    """Of the codes of the last layer, or through a link of the first."""
+    """For the codes of the last layer; through a link, of the first."""
     samples: float = 0.0
     """n."""
     batches: int = 0
@@ -45,8 +45,8 @@ def begin(X: Array, plan: Plan, generators: Generators) -> Stream:
 
 
 def absorb(X: Array, plan: Plan, stream: Stream, forget: float) -> tuple[Stream, Record]:
-    """The stream with another batch X (m, n), and a record of how well the batch fitted before the
-    weights knew it (if it is not the first)."""
+    """The stream after another batch X (m, n), and a record of how well the weights before it fit
+    the batch."""
     X = spread(X)
     H = plan.encode(X, stream.weights)
     first = H if plan.link.linear else first_codes(stream.weights, plan.link, H)

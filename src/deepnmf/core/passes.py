@@ -1,13 +1,13 @@
 """Passes over the samples.
 
 Given the weights, the code of a sample depends on that sample alone; given the codes, the weights
-need only sums over samples. So a pass is one function of a block of samples, and what leaves it
-is small: S = H Hᵀ and Q = X Hᵀ. A pass touches X twice, for ΨᵀX and for Q.
+need only sums over samples. So a pass is one function of a block of samples, and its results are
+small: S = H Hᵀ and Q = X Hᵀ. A pass reads X twice, for ΨᵀX and for Q.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from deepnmf.arrays import (
     Array,
@@ -22,16 +22,17 @@ from deepnmf.arrays import (
 )
 from deepnmf.penalties import Penalty
 from deepnmf.solvers import Coordinate, Nesterov, Solver
+from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import codes_problem
 from deepnmf.starts import empty_codes
 
 
 class Sums(NamedTuple):
-    """What the weights need to know about all samples: S = H Hᵀ and Q = X Hᵀ."""
+    """All that the weights need to know about the samples: S = H Hᵀ and Q = X Hᵀ."""
 
     S: Array
     Q: Array
-    """None where it is not needed any more."""
+    """Empty, (…, 0, k), when it is no longer needed."""
 
     def rescaled(self, scale: Array) -> Sums:
         """The sums for diag(c) H, from those for H; `scale` is c as (…, k, 1)."""
@@ -52,7 +53,7 @@ class Coded(NamedTuple):
 
     H: Array
     sums: Sums
-    memory: Any
+    memory: SolverMemory
     residual: Array
 
 
@@ -63,7 +64,7 @@ def update_codes(
     basis_gram: Array,
     penalty: Penalty,
     solver: Solver,
-    memory: Any,
+    memory: SolverMemory,
 ) -> Coded:
     """Lower ½‖X − ΨH‖² + R(H) from the current codes, then add up."""
     passed = pass_over(
@@ -81,9 +82,9 @@ def _updated(
     basis_gram: Array,
     penalty: Penalty,
     solver: Solver,
-    memory: Any,
-) -> tuple[Array, Any, Array, Array, Array]:
-    """New codes of a block, the solver's memory of them, and what is summed over blocks."""
+    memory: SolverMemory,
+) -> tuple[Array, SolverMemory, Array, Array, Array]:
+    """New codes of a block, the solver's memory of them, and three sums over samples."""
     problem = codes_problem(basis_gram, transposed_product(basis, X), penalty)
     H, memory, residual = solver.update(problem, H, memory)
     del problem
@@ -91,12 +92,12 @@ def _updated(
 
 
 def nonnegative_least_squares(X: Array, basis: Array, penalty: Penalty) -> Array:
-    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved until only rounding is left."""
+    """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved up to rounding."""
     return least_squares(X, basis, penalty, _encoder(X))
 
 
 def _encoder(X: Array) -> Solver:
-    """The solver that finds codes to the end with the weights frozen."""
+    """The solver that computes codes up to rounding, with the weights frozen."""
     double = epsilon(X) < 1e-10
     if is_numpy(X):
         return Coordinate(max_passes=2000, tol=1e-20 if double else 1e-12)

@@ -20,7 +20,7 @@ from deepnmf.starts import Given, Nnsvd, Start
 
 @dataclass(frozen=True)
 class Plan:
-    """A model and how to fit it, every choice resolved to an object. One penalty per layer."""
+    """A model and how to fit it. Every choice is an object; there is one penalty per layer."""
 
     sizes: tuple[int, ...]
     penalties_W: tuple[Penalty, ...]

@@ -11,8 +11,8 @@ NEWTON = 8
 def minimise_quartic(c: tuple[Array, Array, Array, Array], limit: Array) -> Array:
     """argmin over t in [0, limit] of c_1 t + c_2 t² + c_3 t³ + c_4 t⁴, entry by entry.
 
-    The best point of a grid, then Newton's method on the slope between its neighbours; 0 where
-    nothing is below 0, so that a step is only ever taken downhill.
+    The best point of a grid, then Newton's method on the slope between its neighbours; 0 if no
+    value is below 0, so that steps only go downhill.
     """
     c1, c2, c3, c4 = c
     xp = namespace(c1)
@@ -27,9 +27,9 @@ def minimise_quartic(c: tuple[Array, Array, Array, Array], limit: Array) -> Arra
     high, lowest = limit, value(best)
     points = [limit * (point / GRID) ** 2 for point in range(GRID + 1)]
     for point in range(1, GRID + 1):
-        found = value(points[point])
-        better = found < lowest
-        best, lowest = xp.where(better, points[point], best), xp.where(better, found, lowest)
+        height = value(points[point])
+        better = height < lowest
+        best, lowest = xp.where(better, points[point], best), xp.where(better, height, lowest)
         low = xp.where(better, points[point - 1], low)
         high = xp.where(better, points[min(point + 1, GRID)], high)
     t = best

@@ -1,8 +1,8 @@
-"""Dead units: counted, and brought back where that lowers the objective.
+"""Dead units: counted, and revived if that lowers the objective.
 
 A unit of layer l − 1 is dead when nothing reaches it or it reaches nothing: its row of W_l (of H_L
-for the last layer) or its column of W_{l-1} is zero. Where φ′(0) = 0, as for the square, a dead row
-of W_l has no gradient and would stay dead for good.
+for the last layer) or its column of W_{l-1} is zero. If φ′(0) = 0, as for the square, a dead row of
+W_l has no gradient and would stay dead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deepnmf.arrays import Array, namespace, zeros
+from deepnmf.arrays import Array, added, namespace, zeros
 from deepnmf.core.chain import Chain
 from deepnmf.core.line_search import Variable
 from deepnmf.links import Link
@@ -20,26 +20,25 @@ TRIALS = 6
 
 
 def count_dead(link: Link, weights: Sequence[Array], used: Array) -> Array:
-    """Dead units of all layers, per run; `used` (…, k_L) says which codes of the last are > 0."""
+    """Dead units of all layers, per run; `used` (…, k_L) says which rows of H_L are not 0."""
     xp = namespace(used)
-    dead = None
+    counts = []
     for layer, W in enumerate(weights):
         last = layer == len(weights) - 1
         unused = ~(xp.max(W, axis=-2) > 0)
         # With φ(0) > 0 a unit without input is a constant, not dead.
         reached = used if last else xp.max(weights[layer + 1], axis=-1) > 0
         silent = ~reached & (last or not link.at_zero > 0)
-        number = xp.sum(xp.astype(unused | silent, xp.int64), axis=-1)
-        dead = number if dead is None else dead + number
-    return dead
+        counts.append(xp.sum(xp.astype(unused | silent, xp.int64), axis=-1))
+    return added(counts)
 
 
 def revive(chain: Chain, variable: Variable) -> Chain:
-    """Give dead rows of W_level one entry each, where that lowers f; `chain` as it was otherwise.
+    """Give dead rows of W_level one entry each if that lowers f; otherwise return `chain`.
 
     To first order in φ(s h_c), unit i with the single entry W_ic = s changes f by
-    Σ_j G_ij φ(s h_cj), most for the c that correlates best with −G_i. The size s is tried from
-    the best one for the unit alone downwards, and kept only if f falls.
+    Σ_j G_ij φ(s h_cj), most for the c that correlates best with −G_i. The size s begins at the best
+    one for the unit alone, and is reduced until f falls.
     """
     W = chain.weights[variable.level - 1]
     xp = namespace(W)
@@ -59,7 +58,7 @@ def revive(chain: Chain, variable: Variable) -> Chain:
     if not bool(xp.any(useful)):
         return chain
     curvature = xp.linalg.diagonal(chain.M)[..., :, None] if variable.level == 2 else 1.0
-    # φ(s h) = sᵖ φ(h): the best sᵖ of one unit alone, shared among the revived (f is convex there).
+    # φ(s h) = sᵖ φ(h): the best sᵖ of a unit alone, divided among the revived (f is convex there).
     bend = curvature * power
     height = pull / xp.where(bend > 0, bend, xp.ones_like(bend))
     share = xp.where(count > 0, count, xp.ones_like(count))
@@ -80,7 +79,7 @@ def revive(chain: Chain, variable: Variable) -> Chain:
 
 
 def _error_below(chain: Chain, level: int) -> Array:
-    """G_{level-1}: what the units that W_level feeds would like to change."""
+    """G_{level-1}: the error of the units that W_level feeds."""
     if level == 2:
         return chain.G
     return chain.weights[level - 2].mT @ chain.error(level - 1)

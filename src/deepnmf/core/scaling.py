@@ -1,16 +1,16 @@
 """The scale of the factors, which the paper's objective leaves open.
 
-W → W D⁻¹, H → D H changes no product, so a factor without penalty can take over the scale of a
-penalised one, and the penalty fades as training goes on. `Scaling` says which factors are kept at
-a fixed scale; with none the objective is the paper's as printed.
+W → W D⁻¹, H → D H changes no product, so a factor without a penalty can take the scale of a
+penalised one, and the penalty fades during training. `Scaling` says which factors have a fixed
+scale; with none the objective is the paper's as printed.
 
-The fixed mode is a descent method on a well-posed objective, not a correction after the fact:
+The fixed mode is a descent method on a well-posed objective:
 
 - weights W_l without a penalty: columns in the unit ball during their update, then of unit norm
   (the scale moves up to the codes, whose penalty falls or is none);
-- codes without a penalty, beside penalised W_L: rows of unit RMS. What a larger H would cost once
-  W_L takes its scale, ½ Σ_j rms(h_j)² · 2R(w_j), is a ridge on the rows of H during their update,
-  so that rescaling afterwards leaves the objective where it was.
+- codes without a penalty, with a penalised W_L: rows of unit RMS. The cost of a larger H once W_L
+  takes its scale, ½ Σ_j rms(h_j)² · 2R(w_j), is a ridge on the rows of H during their update, so
+  that rescaling afterwards does not change the objective.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class Scaling:
     unit_columns: tuple[bool, ...]
     unit_rows: bool
     degree: float = 1.0
-    """Of the link: scaling the columns of W_l by 1/c is undone by the rows of W_{l+1} times
-    c^(1/degree)."""
+    """Of the link: rows of W_{l+1} times c^(1/degree) undo columns of W_l times 1/c."""
 
     @classmethod
     def paper(cls, layers: int) -> Scaling:
@@ -44,7 +43,7 @@ class Scaling:
     ) -> Scaling:
         """The scale fixed on every side without a penalty.
 
-        Under a link that is no power (`degree` None) only W_L and H_L can trade scale.
+        With a link that is not a power (`degree` None), only W_L and H_L can exchange scale.
         """
         last = len(penalties_W) - 1
         return cls(
@@ -67,7 +66,7 @@ class Scaling:
     def fix_weights(
         self, weights: Sequence[Array], H: Array, sums: Sums | None
     ) -> tuple[tuple[Array, ...], Array, Sums | None]:
-        """Unit columns where asked; a layer's scale goes to the next, the last's to the codes."""
+        """Unit columns if asked. A layer passes its scale to the next, W_L to the codes."""
         if not any(self.unit_columns):
             return tuple(weights), H, sums
         fixed: list[Array] = []
@@ -84,29 +83,27 @@ class Scaling:
     def fix_codes(
         self, weights: Sequence[Array], H: Array, sums: Sums
     ) -> tuple[tuple[Array, ...], Array, Sums]:
-        """Rows of H of unit RMS where asked; W_L takes the scale."""
+        """Rows of H of unit RMS if asked; W_L takes the scale."""
         if not self.unit_rows:
             return tuple(weights), H, sums
-        rms = _rms(namespace(H).linalg.diagonal(sums.S)[..., :, None] / H.shape[-1])
+        rms = _roots(namespace(H).linalg.diagonal(sums.S)[..., :, None] / H.shape[-1])
         return (*weights[:-1], weights[-1] * rms.mT), H / rms, sums.rescaled(1 / rms)
 
     def fix_rows(self, weights: Sequence[Array], H: Array) -> tuple[tuple[Array, ...], Array]:
-        """The same where there are no sums to go with."""
+        """`fix_codes` without sums."""
         if not self.unit_rows:
             return tuple(weights), H
         xp = namespace(H)
-        rms = _rms(xp.sum(H * H, axis=-1, keepdims=True) / H.shape[-1])
+        rms = _roots(xp.sum(H * H, axis=-1, keepdims=True) / H.shape[-1])
         return (*weights[:-1], weights[-1] * rms.mT), H / rms
 
 
-def _rms(squares: Array) -> Array:
-    """Square roots, 1 for a row of zeros."""
+def _roots(squares: Array) -> Array:
+    """Square roots, 1 for the root of 0."""
     xp = namespace(squares)
     return xp.where(squares > 0, xp.sqrt(squares), xp.ones_like(squares))
 
 
 def _norms(W: Array) -> Array:
     """The norms of the columns, 1 for a column of zeros."""
-    xp = namespace(W)
-    squares = column_dots(W, W)
-    return xp.where(squares > 0, xp.sqrt(squares), xp.ones_like(squares))
+    return _roots(column_dots(W, W))

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
-from deepnmf.arrays import Array, choose, epsilon, squared_norm
+from deepnmf.arrays import Array, added, choose, epsilon, squared_norm
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.links import Identity
@@ -17,7 +17,7 @@ from deepnmf.solvers import Solver
 
 
 class Factorized(Protocol):
-    """What the loop asks of factors."""
+    """What the loop needs from factors."""
 
     @property
     def weights(self) -> tuple[Array, ...]: ...
@@ -33,50 +33,53 @@ class Factorized(Protocol):
     def residual(self) -> Array:
         """How far from a KKT point the factors are, per run."""
 
-    def kept(self, active: Array, before: Any) -> Any:
-        """These factors for the runs that go on, `before` for those that have stopped."""
+    def kept(self, active: Array, before: Self) -> Self:
+        """These factors for the runs that continue, `before` for those that have stopped."""
 
 
-class Sweeping(Protocol):
-    """What the loop asks of a stage."""
+F = TypeVar("F", bound=Factorized)
+
+
+class Sweeping(Protocol[F]):
+    """What the loop needs from a stage."""
 
     @property
     def recordable(self) -> bool: ...
 
-    def sweep(self, factors: Any) -> Any: ...
+    def sweep(self, factors: F) -> F: ...
 
-    def objective(self, factors: Any) -> tuple[Array, Array]: ...
+    def objective(self, factors: F) -> tuple[Array, Array]: ...
 
-    def dead(self, factors: Any) -> Array: ...
+    def dead(self, factors: F) -> Array: ...
 
     def negligible(self, tol: float) -> Array: ...
 
 
 @dataclass(frozen=True)
-class Descent(ABC):
-    """What the loop asks of a problem: sweeps over factors, and their objective."""
+class Descent(ABC, Generic[F]):
+    """A problem: sweeps over factors, and their objective."""
 
     X: Array
 
     @property
     def recordable(self) -> bool:
-        """Whether a sweep only launches kernels on a card, so that a CUDA graph can record it."""
+        """Whether a sweep only launches CUDA kernels, so that a CUDA graph can record it."""
         return False
 
     @abstractmethod
-    def sweep(self, factors: Any) -> Any:
+    def sweep(self, factors: F) -> F:
         """Every factor once."""
 
     @abstractmethod
-    def objective(self, factors: Any) -> tuple[Array, Array]:
-        """f and the part of it that is penalties, per run, in double precision."""
+    def objective(self, factors: F) -> tuple[Array, Array]:
+        """f and its penalties, per run, in double precision."""
 
-    def dead(self, factors: Any) -> Array:
+    def dead(self, factors: F) -> Array:
         """Units of all layers that reach nothing, or that nothing reaches, per run."""
         return count_dead(Identity(), factors.weights, factors.used)
 
     def negligible(self, tol: float) -> Array:
-        """The objective at a relative error of `tol`, or as small as rounding lets one see."""
+        """The objective at a relative error of `tol`, or where rounding hides any progress."""
         return max(tol * tol, 10 * epsilon(self.X)) * self.half_norm
 
     @cached_property
@@ -86,7 +89,7 @@ class Descent(ABC):
 
 
 @dataclass(frozen=True)
-class Stage(Descent):
+class Stage(Descent[F]):
     """min ½‖X − X̂‖² + Σ_l R_l(W_l) + R(H) over the factors of a model. No sweep raises it."""
 
     penalties_W: tuple[Penalty, ...]
@@ -95,15 +98,14 @@ class Stage(Descent):
     solver: Solver
 
     @abstractmethod
-    def begin(self, weights: Sequence[Array], H: Array) -> Any:
+    def begin(self, weights: Sequence[Array], H: Array) -> F:
         """The factors that the stage starts from."""
 
     def weights_penalty(self, weights: Sequence[Array]) -> Array:
         """Σ_l R_l(W_l) per run."""
-        return sum(R.value(W) for R, W in zip(self.penalties_W, weights, strict=True))
+        return added(R.value(W) for R, W in zip(self.penalties_W, weights, strict=True))
 
 
 def choose_each(keep: Array, new: Sequence[Array], old: Sequence[Array]) -> tuple[Array, ...]:
-    """`choose` for several arrays; None stays None."""
-    pairs = zip(new, old, strict=True)
-    return tuple(None if a is None else choose(keep, a, b) for a, b in pairs)
+    """`choose` for several arrays."""
+    return tuple(choose(keep, a, b) for a, b in zip(new, old, strict=True))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -13,11 +13,13 @@ from deepnmf.arrays.cpu.threads import suited_to
 from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import tensor_cores
 from deepnmf.core.encoding import encode_block, layer_input
-from deepnmf.core.extrapolation import Moving
+from deepnmf.core.extrapolation import Extrapolated, Moving
 from deepnmf.core.loop import descend
 from deepnmf.core.plan import Plan
-from deepnmf.core.stage import Factorized
+from deepnmf.core.stage import Factorized, Stage
 from deepnmf.core.watch import Listener, Point, Reason, Record, Watch
+from deepnmf.links import Link
+from deepnmf.penalties import Penalty
 from deepnmf.starts import Given, Start
 
 
@@ -35,7 +37,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Trained:
-    """What training leaves behind, for all runs of a stack."""
+    """The results of training, for all runs of a stack."""
 
     weights: tuple[Array, ...]
     H: Array
@@ -44,14 +46,9 @@ class Trained:
     reasons: np.ndarray = field(default_factory=lambda: np.full((), "limit", object))
 
     def only(self) -> Run:
-        """The run, where there is no stack."""
-        return Run(
-            self.weights,
-            self.H,
-            self.history,
-            int(self.sweeps),
-            cast("Reason", self.reasons.item()),
-        )
+        """The run, if there is no stack."""
+        reason = cast("Reason", self.reasons.item())
+        return Run(self.weights, self.H, self.history, int(self.sweeps), reason)
 
     def runs(self) -> Iterator[Run]:
         """Every run of a stack, in order, with its own history."""
@@ -81,7 +78,7 @@ def train(
 
 
 def train_watched(X: Array, plan: Plan, watch: Watch) -> Trained:
-    """Fit a plan to X (…, m, n), or continue where the keeper of the watch has it."""
+    """Fit a plan to X (…, m, n), or continue from the point that the keeper of the watch has."""
     with (
         tensor_cores(X, plan.solver.rounds),
         suited_to(2.0 * X.shape[-2] * X.shape[-1] * max(plan.sizes)),
@@ -95,7 +92,7 @@ def _train(X: Array, plan: Plan, watch: Watch) -> Trained:
         _say_how_to_recompute(point, X, plan)
     stage = plan.full_stage(spread(X))
     begun = point if point is not None and point.layer is None else None
-    # The factors that a stage starts from get no name here: it would keep them in memory.
+    # No name for the first factors here: it would keep them in memory.
     ended = descend(
         stage, _first_factors(stage, X, plan, watch, point), plan.tol, plan.max_iter, watch,
         stage_name="finetune", begun=begun,
@@ -105,7 +102,7 @@ def _train(X: Array, plan: Plan, watch: Watch) -> Trained:
 
 
 def _first_factors(
-    stage: Any, X: Array, plan: Plan, watch: Watch, point: Point | None
+    stage: Stage | Extrapolated, X: Array, plan: Plan, watch: Watch, point: Point | None
 ) -> Factorized:
     """The factors that fine-tuning starts from, or continues from."""
     if point is not None and point.layer is None:
@@ -159,7 +156,12 @@ def pretrain(
 
 
 def _layer_factors(
-    stage: Any, start: Start, data: Array, size: int, watch: Watch, begun: Point | None
+    stage: Stage | Extrapolated,
+    start: Start,
+    data: Array,
+    size: int,
+    watch: Watch,
+    begun: Point | None,
 ) -> Factorized:
     """The factors that a layer starts from, or continues from."""
     if begun is not None:
@@ -169,7 +171,7 @@ def _layer_factors(
 
 
 def _say_how_to_recompute(point: Point, X: Array, plan: Plan) -> None:
-    """Give the codes of a point a recipe from X and the weights, should their blocks be lost."""
+    """Give the codes of a point a recipe from X and the weights, in case blocks are lost."""
     data, penalties = X, plan.penalties_H
     if point.layer is not None:
         penalties = plan.penalties_H[point.layer - 1 : point.layer]
@@ -183,6 +185,8 @@ def _say_how_to_recompute(point: Point, X: Array, plan: Plan) -> None:
         recompute_by(state.H, Recipe(encode_block, (data, state.weights, plan.link, penalties)))
 
 
-def _layer_input_again(X: Array, weights: Any, link: Any, penalties: Any) -> Array:
+def _layer_input_again(
+    X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]
+) -> Array:
     """g(H), the input of the next layer."""
     return link.project(encode_block(X, weights, link, penalties))

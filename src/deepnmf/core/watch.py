@@ -9,12 +9,13 @@ from typing import Any, Literal, Protocol
 
 from deepnmf.arrays import Array
 from deepnmf.arrays.draws import Generators
+from deepnmf.core.stage import Factorized
 
 Record = dict[str, Any]
 """One sweep in numbers, as `history_` has it."""
 Listener = Callable[[Record, Sequence[Array]], bool]
 """Gets a record and the weights of the stage after every sweep. True stops the fit, which keeps
-what it has."""
+its current factors."""
 StageName = Literal["pretrain", "finetune"]
 Reason = Literal["converged", "limit", "callback", "interrupted"]
 """Why a run stopped."""
@@ -22,7 +23,7 @@ Reason = Literal["converged", "limit", "callback", "interrupted"]
 
 @dataclass(frozen=True)
 class Point:
-    """Where a fit stands between two sweeps: all that the rest of it depends on, except X."""
+    """The state of a fit between two sweeps: all that the rest of it depends on, except X."""
 
     layer: int | None
     """The layer in pre-training, 1 … L; None in fine-tuning."""
@@ -30,7 +31,7 @@ class Point:
     """In pre-training, of the layers below."""
     data: Array | None
     """In pre-training, the input of the layer; None if that is X."""
-    factors: Any
+    factors: Factorized
     sweep: int
     objective: Array | None
     reason: Reason | None = None
@@ -56,13 +57,10 @@ class Keeper(Protocol):
 
 
 class Watch:
-    """Keeps the history of a fit, offers its points to a keeper, and knows if it is to stop."""
+    """Keeps the history of a fit, offers its points to a keeper, and knows if it must stop."""
 
     def __init__(
-        self,
-        listener: Listener | None,
-        keeper: Keeper | None = None,
-        generators: Generators = (),
+        self, listener: Listener | None, keeper: Keeper | None = None, generators: Generators = ()
     ) -> None:
         self.listener, self.keeper, self.generators = listener, keeper, generators
         self.history: list[Record] = []
@@ -72,7 +70,7 @@ class Watch:
         self.data: Array | None = None
 
     def resume(self) -> Point | None:
-        """The stored point of this fit, if there is one. Its history and its clock continue."""
+        """The stored point of this fit, if any. Its history and clock continue."""
         stored = None if self.keeper is None else self.keeper.begun(self.generators)
         if stored is None:
             return None
@@ -92,7 +90,7 @@ class Watch:
     def keep(
         self,
         layer: int | None,
-        factors: Any,
+        factors: Factorized,
         sweep: int,
         objective: Array | None,
         reason: Reason | None = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from deepnmf.arrays import Array
+    from deepnmf.arrays import Data
 
 
 class DataError(ValueError):
@@ -20,7 +20,7 @@ class DataError(ValueError):
 class Dataset:
     """Samples X (n_samples, n_features), and what is known about them."""
 
-    X: Array
+    X: Data
     y: np.ndarray | None = None
     image_shape: tuple[int, int] | None = None
     """Rows and columns where samples are images: X[i].reshape(image_shape) is upright."""
@@ -31,7 +31,7 @@ class Dataset:
     name: str = ""
 
 
-def check_chunks(X: Array) -> None:
+def check_chunks(X: Data) -> None:
     """Refuse a zarr array with missing chunks: they would read as its fill value."""
     stored, total = getattr(X, "nchunks_initialized", None), getattr(X, "nchunks", None)
     if stored is not None and total is not None and stored < total:

@@ -17,7 +17,7 @@ from deepnmf.data.h5ad import read_h5ad
 from deepnmf.data.tables import read_csv, read_parquet
 
 if TYPE_CHECKING:
-    from deepnmf.arrays import Array
+    from deepnmf.arrays import Data
 
 IMAGES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".tif", ".tiff", ".gif")
 
@@ -142,7 +142,7 @@ def _open_hdf5(path: Path) -> Dataset:
     import h5py
 
     file = h5py.File(path, "r")
-    content: dict[str, Array] = {}
+    content: dict[str, Data] = {}
     file.visititems(
         lambda name, item: content.update({name: item}) if hasattr(item, "shape") else None
     )
@@ -152,7 +152,7 @@ def _open_hdf5(path: Path) -> Dataset:
 def _open_zarr(path: Path) -> Dataset:
     import zarr
 
-    opened: Array = zarr.open(str(path), mode="r")
+    opened: Data = zarr.open(str(path), mode="r")
     if not hasattr(opened, "shape"):
         content = dict(opened.arrays())
         opened = content[_only(path, content, ("X", "data"))]
@@ -182,7 +182,7 @@ def _read_npz(path: Path) -> Dataset:
 def _read_mtx(path: Path) -> Dataset:
     from scipy.io import mmread
 
-    X: Array = mmread(path)
+    X: Data = mmread(path)
     return _matrix(path, X.tocsr() if scipy.sparse.issparse(X) else X)
 
 
@@ -228,7 +228,7 @@ def _read_images(folder: Path) -> Dataset:
     )
 
 
-def _only(path: Path, content: Mapping[str, Array], usual: tuple[str, ...]) -> str:
+def _only(path: Path, content: Mapping[str, Data], usual: tuple[str, ...]) -> str:
     """The name of the samples in a file of arrays: a usual name, or that of the only matrix."""
     for name in usual:
         if name in content:
@@ -242,7 +242,7 @@ def _only(path: Path, content: Mapping[str, Array], usual: tuple[str, ...]) -> s
     )
 
 
-def _matrix(path: Path, X: Array, y: ArrayLike | None = None) -> Dataset:
+def _matrix(path: Path, X: Data, y: ArrayLike | None = None) -> Dataset:
     if getattr(X, "ndim", 2) != 2:
         raise DataError(
             f"{path}: samples must be a matrix (n_samples, n_features), got shape {X.shape}."

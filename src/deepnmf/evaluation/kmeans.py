@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from deepnmf.arrays import Array, at_least, namespace, to_device
+from deepnmf.arrays import Array, Dense, at_least, namespace, to_device
+from deepnmf.arrays.tensors import to_numpy
 
 MAX_ITER = 300
 
@@ -20,7 +21,7 @@ def greedy_trials(clusters: int) -> int:
     return 2 + int(np.log(clusters))
 
 
-def kmeans_many(Z: Array, clusters: int, seeds: Iterable[int], trials: int = 1) -> np.ndarray:
+def kmeans_many(Z: Dense, clusters: int, seeds: Iterable[int], trials: int = 1) -> np.ndarray:
     """Labels (runs, n) of K-means on every Z[run] (n, k), one seed per run.
 
     With `trials` > 1 K-means++ is greedy: of that many candidates for a centre it takes the one
@@ -33,7 +34,7 @@ def kmeans_many(Z: Array, clusters: int, seeds: Iterable[int], trials: int = 1) 
         raise ValueError(f"{len(draws)} seeds for {runs} sets of codes: one per set.")
     squares = xp.sum(Z * Z, axis=-1)
     centres = _plus_plus(Z, squares, clusters, draws, trials)
-    labels: Array = None
+    labels: Array | None = None
     for _ in range(MAX_ITER):
         distances = _distances(Z, squares, centres)
         nearest = xp.argmin(distances, axis=-1)
@@ -46,11 +47,11 @@ def kmeans_many(Z: Array, clusters: int, seeds: Iterable[int], trials: int = 1) 
         empty = count == 0
         if bool(xp.any(empty)):
             centres = _refill(Z, xp.min(distances, axis=-1), centres, empty)
-    return np.asarray(labels if isinstance(Z, np.ndarray) else labels.cpu())
+    return to_numpy(labels)
 
 
 def _plus_plus(
-    Z: Array, squares: Array, clusters: int, draws: list[np.random.Generator], trials: int
+    Z: Dense, squares: Array, clusters: int, draws: list[np.random.Generator], trials: int
 ) -> Array:
     """Centres one by one, each a sample drawn with probability ∝ its squared distance to the
     nearest centre so far (Arthur and Vassilvitskii)."""
@@ -85,7 +86,7 @@ def _distances(Z: Array, squares: Array, centres: Array) -> Array:
     return at_least(squares[..., None] - 2 * (Z @ centres.mT) + sizes[..., None, :], 0)
 
 
-def _refill(Z: Array, distance: Array, centres: Array, empty: Array) -> Array:
+def _refill(Z: Dense, distance: Array, centres: Array, empty: Array) -> Array:
     """Give empty clusters the samples that are farthest from their centres."""
     xp = namespace(Z)
     order = xp.argsort(distance, axis=-1, descending=True)

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from deepnmf.arrays import gram, inner
+from deepnmf.arrays.tensors import to_numpy
 from deepnmf.models.presets import dnmf
 from deepnmf.penalties import Zero
 from deepnmf.solvers import Coordinate, Nesterov
@@ -29,7 +30,7 @@ def gaps(X: np.ndarray, parts: int, steps: int) -> pd.DataFrame:
     best = Coordinate(max_passes=20000, tol=1e-28).update(problem, zero).F
     end = float(problem.value(best))
     counts = sorted({int(k) for k in np.geomspace(1, steps, 25)})
-    distance = float(inner(best, best)) * problem.lipschitz.item()
+    distance = float(inner(best, best)) * to_numpy(problem.lipschitz).item()
     rows: list[dict[str, str | float]] = []
     H, done = zero, 0
     for k in counts:
@@ -44,7 +45,7 @@ def gaps(X: np.ndarray, parts: int, steps: int) -> pd.DataFrame:
 
 def _plain(problem: Quadratic, H: np.ndarray, steps: int) -> np.ndarray:
     for _ in range(steps):
-        H = problem.project(H - problem.gradient(H) / problem.lipschitz)
+        H = np.asarray(problem.project(H - problem.gradient(H) / problem.lipschitz))
     return H
 
 

@@ -40,7 +40,7 @@ class Decoding:
         zero = link.at_zero
         for W in reversed(weights[1:]):
             A = W @ codes[0]
-            codes.insert(0, link.decode(A))
+            codes.insert(0, np.asarray(link.decode(A)))
             used = A != 0
             gained = np.divide(codes[0] - zero, A, out=np.zeros_like(A), where=used)
             slopes.insert(0, np.ones_like(A) if link.linear else gained)
@@ -81,7 +81,7 @@ def parts_of(weights: Sequence[np.ndarray], link: Link) -> np.ndarray:
         return weights[0].T
     H, zero = np.eye(weights[-1].shape[1]), np.zeros((weights[-1].shape[1], 1))
     for W in reversed(weights[1:]):
-        H, zero = link.decode(W @ H), link.decode(W @ zero)
+        H, zero = np.asarray(link.decode(W @ H)), np.asarray(link.decode(W @ zero))
     added = np.where(np.abs(H - zero) > 1e-14 * np.abs(zero), H - zero, 0.0)  # not rounding errors
     return (added.T @ weights[0].T).astype(weights[0].dtype)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -312,7 +313,7 @@ def _check_count(name: str, value: int | None) -> None:
         raise ValueError(f"{name}: {value!r} must be a whole number ≥ 1, or None for all.")
 
 
-def _required(option: str, name: str, value: Array | None) -> Array:
+def _required(option: str, name: str, value: Any) -> Any:
     """`value`, which `option` needs, as an array that rows can be taken of."""
     if value is None:
         needed = "explain(model, X, label=…, labels=y)" if option == "label" else "X"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from deepnmf.arrays import Array, inner, squared_norm
+from deepnmf.arrays import Array, inner, namespace, squared_norm
 from deepnmf.arrays.tensors import is_tensor
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.baselines.hoyer import sparseness
@@ -30,7 +30,7 @@ def relative_error(fitted: MatrixFactorization, Z: Array, X: Array) -> float:
 def mean_sparseness(F: Array) -> float:
     """Hoyer's sparseness, mean over the rows of F: 0 for equal entries, 1 for a single one."""
     values = sparseness(F.T)
-    return float(values.mean()) if F.shape[1] > 1 else 0.0
+    return float(namespace(values).mean(values)) if F.shape[1] > 1 else 0.0
 
 
 def stability(parts: Sequence[Array]) -> list[float]:

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from deepnmf.arrays import Array, kept_as
-from deepnmf.arrays.blocks import Blocked, Node
+from deepnmf.arrays.blocks import Blocked, Node, layout_of
 from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.arrays.trees import fold, is_named
@@ -183,7 +183,7 @@ class CheckpointFile:
             names = [tensors.add(value.dtype, (rows, n), lambda: next(blocks)) for n in widths]
             return {"blocks": names, "rows": rows, "dtype": value.dtype.name}
         if isinstance(value, Node):
-            each = self.like.layout.each(value)
+            each = layout_of([self.like]).each(value)
             return {"each": [self._packed(tensors, entry) for entry in each]}
         if value is None or isinstance(value, bool | int | float | str):
             return NotImplemented

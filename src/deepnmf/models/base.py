@@ -21,8 +21,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from deepnmf.arrays import Array, eye, to_device
+from deepnmf.arrays import Array, Dense, eye, to_device
 from deepnmf.arrays.draws import Generators
+from deepnmf.arrays.tensors import copied
 from deepnmf.core.decode import basis_of, decode
 from deepnmf.core.encoding import signed_squared_error, squared_error
 from deepnmf.core.online import Stream
@@ -251,7 +252,7 @@ class MatrixFactorization(
         self.reconstruction_err_ = error**0.5
         self._keep_story(run)
 
-    def _squared_error(self, X: Array, weights: Sequence[Array], H: Array) -> Array:
+    def _squared_error(self, X: Array, weights: Sequence[Array], H: Array) -> Dense:
         """‖X − X̂‖² per run."""
         used, link = self._decoder(weights)
         return (signed_squared_error if self.signed else squared_error)(X, used, link, H)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from deepnmf.arrays import Array, is_sparse
+from deepnmf.arrays.tensors import to_numpy
 from deepnmf.core.watch import Record
 from deepnmf.data import Dataset
 from deepnmf.evaluation import cluster_scores
@@ -79,7 +80,7 @@ def content(
         "title": f"{notes.get('model') or type(model).__name__} on {data.name or 'data'}",
         "facts": _facts(model, data, notes, weights, error),
         "warnings": warnings,
-        "scores": _scores(Z, y, scores),
+        "scores": _scores(to_numpy(Z), y, scores),
         "convergence": _convergence(model.history_),
         "linear": bool(link.linear),
         "features": {

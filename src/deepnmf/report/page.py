@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from deepnmf.arrays import Array
 from deepnmf.data import Dataset
 from deepnmf.explain.decoding import parts
 from deepnmf.files.atomic import write_atomically
@@ -27,7 +27,7 @@ SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", 
 
 def write_report(
     model: MatrixFactorization,
-    data: Dataset | Array,
+    data: Dataset | Any,
     path: str | Path,
     notes: Mapping[str, object] | None = None,
     scores: Sequence[Mapping[str, str | float]] | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -131,7 +132,7 @@ def codes_map(Z: ArrayLike, y: ArrayLike | None = None) -> Figure:
 
 def class_hierarchy(
     model: MatrixFactorization,
-    X: Array,
+    X: Any,
     y: ArrayLike,
     label: Label,
     *,

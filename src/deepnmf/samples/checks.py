@@ -34,10 +34,11 @@ def float_type(dtype: np.dtype, whom: str) -> np.dtype:
 
 def canonical(X: Array) -> Array:
     """X with every entry of a sparse matrix stored once, so that its data can be summed over."""
-    if is_sparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    if not is_sparse(X) or X.has_canonical_format:
+        return X
+    summed = X.copy()
+    summed.sum_duplicates()
+    return summed
 
 
 def check_size(shape: tuple[int, ...], needs: Needs, kind: str) -> None:

@@ -36,9 +36,10 @@ def fingerprint(X: Array) -> dict[str, str]:
 def _checksum(X: Array) -> int:
     """CRC-32 of the entries of a block (m, n), sample by sample."""
     if is_sparse(X):
-        X = X.tocsc()
-        X.sort_indices()
-        return crc([X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data])
+        columns = X.tocsc()
+        columns.sort_indices()
+        places = [columns.indptr.astype(np.int64), columns.indices.astype(np.int64)]
+        return crc([*places, columns.data])
     rows = to_numpy(X.T)
     width = max(1, AT_ONCE // max(1, rows.shape[1]))
     return crc(rows[low : low + width] for low in range(0, rows.shape[0], width))

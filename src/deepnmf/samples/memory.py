@@ -34,7 +34,7 @@ class InMemory(Samples):
         return self.placed()
 
     def home(self, array: Array) -> Array:
-        if is_tensor(self.X):
+        if is_tensor(self.X) and is_tensor(array):
             return array.to(self.X.device)
         return to_numpy(array)
 

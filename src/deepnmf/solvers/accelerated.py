@@ -1,4 +1,4 @@
-"""Nesterov's steps on a card, by the kernels of `arrays.cuda.steps`."""
+"""Nesterov's steps on a CUDA device, by the kernels of `arrays.cuda.steps`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from deepnmf.solvers.stopping import Pace, Rule, Stepping
 
 
 def covers(problem: Quadratic, F: Array) -> bool:
-    """Whether the kernels can do this: single precision, no constraint but F ≥ 0, and a penalty
+    """Whether the kernels cover a problem: single precision, no constraint but F ≥ 0, and a penalty
     that they know."""
     known = problem.by_column or problem.penalty.uniform is not None
-    known = known and type(problem) is Quadratic
-    return known and not problem.unit_columns and F.dtype == namespace(F).float32
+    plain = type(problem) is Quadratic and not problem.unit_columns
+    return known and plain and F.dtype == namespace(F).float32
 
 
 def update(problem: Quadratic, F: Array, rule: Rule, pace: Pace) -> tuple[Array, Pace, Array]:
-    """F after the rule's accelerated steps, the first and the last of them plain; what is kept
-    for the next update; and ‖LC (F − P(F − ∇q(F)/LC))‖² per run of the F that came in."""
+    """F after the rule's accelerated steps (the first and last are plain), the pace for the next
+    update, and ‖LC (F − P(F − ∇q(F)/LC))‖² per run for the F before the update."""
     steps, vector = _steps(problem, F, pace)
     stack = F.shape[:-2]
 
@@ -34,7 +34,7 @@ def update(problem: Quadratic, F: Array, rule: Rule, pace: Pace) -> tuple[Array,
         return outcome(steps.shaped(steps.now), pace.goal)
     stepping: Stepping | None = None
     if rule.tol > 0:
-        goal = None if pace.goal is None else pace.goal.reshape(-1, *pace.goal.shape[-2:])
+        goal = None if pace.goal is None else flat(pace.goal)
         stepping = Stepping(rule, mapping, steps.LC[:, None, None], goal)
     steps.begin_momentum(stops=stepping is not None)
     for taken in range(2, rule.max_steps):
@@ -47,17 +47,17 @@ def update(problem: Quadratic, F: Array, rule: Rule, pace: Pace) -> tuple[Array,
 
 
 def _steps(problem: Quadratic, F: Array, pace: Pace) -> tuple[Steps, Array | None]:
-    """The steps for a problem, and the Perron vector of its Gram matrix where there is one."""
+    """The steps for a problem, and the Perron vector of its Gram matrix if there is only one."""
     rows = F.shape[-2]
     A, B = flat(problem.A), flat(problem.B)
     mu, lam = problem.penalty.uniform or (0.0, 0.0)
     if problem.by_column:
-        A, B, mu, lam = None, A, 0.0, 0.0
+        B, A, mu, lam = A, None, 0.0, 0.0
         if problem.penalty.active:
             B = B + flat(problem.penalty.gradient(eye(rows, B)))
     vector = None
     if A is None:
-        # The matrix resembles that of the last update: two steps from its vector are enough.
+        # The matrix resembles that of the last update, so two steps from its vector are enough.
         bound, vector = perron_bound(B, 16 if pace.vector is None else 2, pace.vector)
         tiny = float(namespace(F).finfo(F.dtype).tiny) ** 0.5
         LC = at_least(bound[:, 0, 0] + (mu * rows + lam), tiny)

@@ -1,12 +1,11 @@
-"""The solver that suits the arrays."""
+"""The solver that fits the arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from deepnmf.arrays import Array, is_numpy
-from deepnmf.solvers.base import Outcome, Solver
+from deepnmf.solvers.base import Outcome, Solver, SolverMemory
 from deepnmf.solvers.coordinate import Coordinate
 from deepnmf.solvers.nesterov import Nesterov
 from deepnmf.solvers.quadratic import Quadratic
@@ -25,7 +24,7 @@ class Auto(Solver):
     def recordable(self, X: Array) -> bool:
         return self._chosen(X).recordable(X)
 
-    def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
+    def update(self, problem: Quadratic, F: Array, memory: SolverMemory = None) -> Outcome:
         return self._chosen(F).update(problem, F, memory)
 
     @staticmethod

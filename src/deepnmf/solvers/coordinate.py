@@ -5,54 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
 from deepnmf.arrays import Array, in_order, is_numpy
 from deepnmf.arrays.cpu.threads import share
 from deepnmf.penalties import Penalty
-from deepnmf.solvers.base import Outcome, Solver, is_between, is_whole, require
+from deepnmf.solvers.base import Outcome, Solver, SolverMemory, is_between, is_whole, require
 from deepnmf.solvers.nesterov import Nesterov
 from deepnmf.solvers.quadratic import Quadratic
 
 GROUP = 64
-"""Rows between which the gradient is kept up to date by hand; groups meet in matrix products."""
-
-
+"""Rows in a group: within it the kernel updates the gradient, between groups a matrix product."""
 ROUND = 8
-"""Passes after which the columns that are done make room for the others."""
+"""Passes after which finished columns are removed from the work."""
 INNER = 2
-"""Passes over a column of W_l, l ≥ 2, before the next."""
+"""Passes over a column of W_l, l ≥ 2, before the next column."""
 
 
 class Work(NamedTuple):
-    """What an update did: passes over the factor, on average over its columns."""
+    """How many passes an update took, on average over the columns of the factor."""
 
     passes: float
 
 
 class Solved(NamedTuple):
-    """One run's factor, its KKT residual as it came in, and the passes it had."""
+    """The factor of one run, its KKT residual before the update, and the passes it took."""
 
-    F: Array
+    F: np.ndarray
     residual: float
     passes: float
 
 
 @dataclass(frozen=True)
 class Coordinate(Solver):
-    """F_ij ← max(0, F_ij − ∇q(F)_ij / A_ii B_jj), coordinate after coordinate, with the gradient
-    of what has moved so far; no update raises q.
+    """F_ij ← max(0, F_ij − ∇q(F)_ij / A_ii B_jj), one coordinate after another, always with the
+    current gradient; no update raises q.
 
-    Codes: several passes over the samples while the Gram matrix is in cache. W_1 without penalty:
-    the same, feature by feature. Under the penalty on its columns, or with columns in the unit
-    ball: column by column, each at its exact minimum. W_l, l ≥ 2: column by column, coordinate by
-    coordinate, at a cost free of m and n. What none of this covers (W_l, l ≥ 2, in the unit ball;
-    penalties on W that are not μ **11**ᵀ + λ I) is left to Nesterov's method.
+    - Codes: several passes over each sample while the Gram matrix is in cache.
+    - W_1 without a penalty: the same, feature by feature.
+    - W_1 with a penalty on its columns, or with columns in the unit ball: each column in turn is
+      set to its exact minimum.
+    - W_l, l ≥ 2: column by column, coordinate by coordinate, at a cost independent of m and n.
+    - Other problems (W_l, l ≥ 2, in the unit ball; penalties on W that are not μ **11**ᵀ + λ I)
+      are solved by Nesterov's method.
 
-    A problem stops when a pass gains at most `tol` times what its first pass gained (Gillis and
-    Glineur's rule), or after `max_passes`. NumPy arrays only; numba compiles the passes.
+    A problem stops when a pass gains at most `tol` times the gain of its first pass (Gillis and
+    Glineur's rule), or after `max_passes`. For NumPy arrays only; numba compiles the passes.
     """
 
     max_passes: int = 8
@@ -68,7 +68,7 @@ class Coordinate(Solver):
             return None
         return (
             'solver="coordinate" works on NumPy arrays on the CPU: use solver="nesterov" for '
-            'tensors and device="cuda", or "auto", which takes the one that fits.'
+            'tensors and device="cuda", or "auto", which chooses the one that fits.'
         )
 
     def extrapolates(self, X: Array) -> bool:
@@ -76,18 +76,18 @@ class Coordinate(Solver):
         return True
 
     def rescales(self, X: Array) -> bool:
-        """From a start that is far too large the first coordinates would explain everything, and
-        the others end at zero, under a penalty for good."""
+        """From a start that is far too large, the first coordinates would explain everything and
+        the others become zero, under a penalty for good."""
         del X
         return True
 
-    def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
+    def update(self, problem: Quadratic, F: Array, memory: SolverMemory = None) -> Outcome:
         solve = self._method(problem)
         if solve is None:
             return Nesterov(max_steps=max(10, self.max_passes)).update(problem, F, memory)
         if F.ndim == 2:
-            F, residual, passes = solve(problem, F)
-            return Outcome(F, Work(passes), np.asarray(residual))
+            solved = solve(problem, np.asarray(F))
+            return Outcome(solved.F, Work(solved.passes), np.asarray(solved.residual))
         stack = F.shape[:-2]
         runs = [solve(problem.run(index), F[index]) for index in np.ndindex(stack)]
         return Outcome(
@@ -96,8 +96,8 @@ class Coordinate(Solver):
             np.asarray([run.residual for run in runs]).reshape(stack),
         )
 
-    def _method(self, problem: Quadratic) -> Callable[[Quadratic, Array], Solved] | None:
-        """How this problem is solved, None where it is not."""
+    def _method(self, problem: Quadratic) -> Callable[[Quadratic, np.ndarray], Solved] | None:
+        """The method for a problem, None if there is none here."""
         if problem.B is None:
             return self._codes
         unit, strengths = problem.unit_columns, problem.penalty.uniform
@@ -107,26 +107,25 @@ class Coordinate(Solver):
             return self._two_sided
         return self._coupled if unit or strengths[0] > 0 else self._rows
 
-    def _codes(self, problem: Quadratic, H: Array) -> Solved:
+    def _codes(self, problem: Quadratic, H: np.ndarray) -> Solved:
         K = problem.penalty.gradient(np.eye(H.shape[0], dtype=H.dtype))
-        return self._independent(_matrix(problem.A) + K, problem.C, H)
+        return self._independent(_matrix(problem.A) + K, np.asarray(problem.C), H)
 
-    def _rows(self, problem: Quadratic, W: Array) -> Solved:
-        """W_1 without a penalty that ties its rows together: Wᵀ has columns like codes."""
+    def _rows(self, problem: Quadratic, W: np.ndarray) -> Solved:
+        """W_1 without a penalty that couples its rows: the columns of Wᵀ are like codes."""
         ridge = _strengths(problem)[1] * np.eye(W.shape[1], dtype=W.dtype)
         F, residual, passes = self._independent(_matrix(problem.B) + ridge, problem.C.T, W.T)
         return Solved(F.T, residual, passes)
 
-    def _independent(self, A: Array, C: Array, H: Array) -> Solved:
-        """Columns that are problems of their own: ½ hᵀA h − cᵀh each. What is found lies in
-        memory as C does: row by row or column by column."""
+    def _independent(self, A: np.ndarray, C: np.ndarray, H: np.ndarray) -> Solved:
+        """Independent columns, each with ½ hᵀA h − cᵀh. The result has the memory order of C."""
         order: Literal["C", "F"] = "F" if C.flags.f_contiguous and not C.flags.c_contiguous else "C"
         C, H = np.asarray(C, H.dtype, order=order), np.array(H, order=order)
         k, n = H.shape
         size = -(-k // 4) * 4
         padded = np.zeros((size, size), H.dtype)
         padded[:k, :k] = A
-        diagonal = np.diag(_known(padded))
+        diagonal = np.diag(_without_noise(padded))
         inverse = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
         state = np.zeros((3, n), H.dtype)
         state[0], state[1] = -1, 1
@@ -137,18 +136,22 @@ class Coordinate(Solver):
             passes = min(ROUND, self.max_passes - begun)
             if len(running) == n:
                 total += _passes(padded, inverse, C, H, state, passes, self.tol)
-            else:  # Only the columns that are not done go on, side by side.
-                part = np.asarray(H[:, running], order=order)
-                aims = np.asarray(C[:, running], order=order)
-                part_state = state[:, running]
-                total += _passes(padded, inverse, aims, part, part_state, passes, self.tol)
-                H[:, running], state[:, running] = part, part_state
+            else:  # Copy the unfinished columns side by side.
+                open_H = np.asarray(H[:, running], order=order)
+                open_C = np.asarray(C[:, running], order=order)
+                open_state = state[:, running]
+                total += _passes(padded, inverse, open_C, open_H, open_state, passes, self.tol)
+                H[:, running], state[:, running] = open_H, open_state
             running = np.flatnonzero(state[1] > 0)
         return Solved(H, float(np.sum(state[2], dtype=np.float64)), total / n)
 
-    def _coupled(self, problem: Quadratic, W: Array) -> Solved:
-        """W_1 column by column, as the rows of Wᵀ; groups of them share a matrix product."""
-        F, C, B = np.array(W.T, order="C"), in_order(problem.C.T), _known(_matrix(problem.B))
+    def _coupled(self, problem: Quadratic, W: np.ndarray) -> Solved:
+        """W_1 column by column, as the rows of Wᵀ, with one matrix product per group."""
+        F, C, B = (
+            np.array(W.T, order="C"),
+            in_order(problem.C.T),
+            _without_noise(_matrix(problem.B)),
+        )
         mu = F.dtype.type(_strengths(problem)[0])
         D = np.empty((min(GROUP, len(F)), F.shape[1]), F.dtype)
 
@@ -160,10 +163,10 @@ class Coordinate(Solver):
 
         return self._grouped(F, step, self.max_passes)
 
-    def _two_sided(self, problem: Quadratic, W: Array) -> Solved:
+    def _two_sided(self, problem: Quadratic, W: np.ndarray) -> Solved:
         """W_l, l ≥ 2, column by column, as the rows of Wᵀ."""
         F, C = np.array(W.T, order="C"), problem.C.T
-        A, B = _known(_matrix(problem.A)), _known(_matrix(problem.B))
+        A, B = _without_noise(_matrix(problem.A)), _without_noise(_matrix(problem.B))
         mu, lam = (F.dtype.type(strength) for strength in _strengths(problem))
         AD = np.empty((min(GROUP, len(F)), F.shape[1]), F.dtype)
 
@@ -174,11 +177,11 @@ class Coordinate(Solver):
                 A, _matrix(B[group, group]), G, F[group], AD, mu, lam, INNER
             )
 
-        # A quarter of the passes: they do not fill the machine, and the codes come after them.
+        # A quarter of the passes: they run on one thread, and the codes follow.
         return self._grouped(F, step, max(1, self.max_passes // 4))
 
     def _grouped(
-        self, F: Array, step: Callable[[slice], tuple[float, float]], max_passes: int
+        self, F: np.ndarray, step: Callable[[slice], tuple[float, float]], max_passes: int
     ) -> Solved:
         """Passes over the groups of rows of F, which `step` changes in place."""
         residual = first = 0.0
@@ -186,10 +189,10 @@ class Coordinate(Solver):
         while done < max_passes:
             done += 1
             groups = [slice(low, low + GROUP) for low in range(0, len(F), GROUP)]
-            found = [step(group) for group in groups]
-            gained = sum(gain for gain, _ in found)
+            gains, mappings = zip(*(step(group) for group in groups), strict=True)
+            gained = sum(gains)
             if done == 1:
-                first, residual = gained, sum(moved for _, moved in found)
+                first, residual = gained, sum(mappings)
             if gained <= self.tol * first:
                 break
         return Solved(F.T, residual, float(done))
@@ -203,7 +206,13 @@ def kernels() -> ModuleType:
 
 
 def _passes(
-    A: Array, inverse: Array, C: Array, H: Array, state: Array, passes: int, tol: float
+    A: np.ndarray,
+    inverse: np.ndarray,
+    C: np.ndarray,
+    H: np.ndarray,
+    state: np.ndarray,
+    passes: int,
+    tol: float,
 ) -> int:
     """`code_passes` over all columns, shared among the threads."""
     k, n = H.shape
@@ -221,9 +230,8 @@ def _strengths(problem: Quadratic) -> tuple[float, float]:
     return cast("tuple[float, float]", problem.penalty.uniform)
 
 
-def _known(A: Array) -> Array:
-    """A, with 0 for the diagonal entries that rounding leaves no word about: a coordinate that so
-    little depends on would be the quotient of two rounding errors, of any size."""
+def _without_noise(A: np.ndarray) -> np.ndarray:
+    """A with diagonal entries below rounding set to 0: dividing by them would amplify noise."""
     diagonal = np.diag(A)
     floor = np.finfo(A.dtype).eps ** 2 * np.max(diagonal, initial=0)
     if not np.any((diagonal > 0) & (diagonal <= floor)):
@@ -231,5 +239,5 @@ def _known(A: Array) -> Array:
     return A - np.diag(np.where(diagonal <= floor, diagonal, 0))
 
 
-def _matrix(A: Array | None) -> Array:
-    return np.ascontiguousarray(cast("Array", A))
+def _matrix(A: Array | None) -> np.ndarray:
+    return np.ascontiguousarray(np.asarray(A))

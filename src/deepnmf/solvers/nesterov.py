@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from deepnmf.arrays import Array, fused_kernels, in_order, namespace
-from deepnmf.solvers.base import Outcome, Solver, is_between, is_whole, require
+from deepnmf.solvers.base import Outcome, Solver, SolverMemory, is_between, is_whole, require
 from deepnmf.solvers.quadratic import Quadratic
 from deepnmf.solvers.stopping import Pace, Stepping, per_run
 
@@ -16,19 +15,18 @@ class Nesterov(Solver):
     """F_k = P(Y_k − ∇q(Y_k)/LC),  Y_{k+1} = F_k + ((α_k − 1)/α_{k+1})(F_k − F_{k−1}),
     α_{k+1} = (1 + √(4α_k² + 1))/2.
 
-    Where the momentum points uphill, ⟨Y_k − F_k, F_k − F_{k−1}⟩ > 0, α starts again from 1
-    (O'Donoghue and Candès). The last step is a plain one, and a problem that nevertheless ended
-    above its start falls back to its first step, which was plain as well: no update raises q.
+    If the momentum points uphill, ⟨Y_k − F_k, F_k − F_{k−1}⟩ > 0, α restarts from 1 (O'Donoghue and
+    Candès). The last step is plain. A problem that still ends above its start falls back to its
+    first step, which is plain too: no update raises q.
 
-    With `tol` = 0 every update takes `max_steps` steps. Otherwise a problem stops when its
-    gradient mapping LC(Y_k − F_k) is below a goal: `tol` times the first one of the factor's first
-    update. With `sharpen`, the goal is divided by 10 after an update that took no more than
-    `min_steps` (NeNMF's rule). With `joint`, as in NeNMF's code, the problems of a factor stop
-    together, by the norm over all of them: sooner, but then the codes of a sample depend on the
-    others'.
+    With `tol` = 0 every update takes `max_steps` steps. Otherwise a problem stops when its gradient
+    mapping LC(Y_k − F_k) is below a goal: `tol` times the first mapping of the factor's first
+    update. With `sharpen`, the goal is divided by 10 after an update of at most `min_steps` steps
+    (NeNMF's rule). With `joint`, as in NeNMF's code, the problems of a factor stop together, by the
+    norm over all of them. This is sooner, but the code of a sample then depends on other samples.
 
     `tf32` lets the products of training round their input to TF32 on a CUDA device: several times
-    as fast, and steps good to three digits. The objective in `history_` is then rounded as well;
+    as fast, with steps accurate to three digits. The objective in `history_` is rounded too,
     `reconstruction_err_` is not.
     """
 
@@ -41,8 +39,8 @@ class Nesterov(Solver):
 
     def __post_init__(self) -> None:
         require(self, "max_steps", is_whole(self.max_steps), "a whole number ≥ 1")
-        room = is_whole(self.min_steps, 0) and self.min_steps <= self.max_steps
-        require(self, "min_steps", room, f"a whole number from 0 to max_steps = {self.max_steps}")
+        fits = is_whole(self.min_steps, 0) and self.min_steps <= self.max_steps
+        require(self, "min_steps", fits, f"a whole number from 0 to max_steps = {self.max_steps}")
         require(self, "tol", is_between(self.tol, 0, 1), "a number ≥ 0 and < 1")
 
     @property
@@ -50,10 +48,10 @@ class Nesterov(Solver):
         return self.tf32
 
     def recordable(self, X: Array) -> bool:
-        on_card = fused_kernels(X) is not None and X.dtype == namespace(X).float32
-        return on_card and self.tol == 0
+        single = fused_kernels(X) is not None and X.dtype == namespace(X).float32
+        return single and self.tol == 0
 
-    def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
+    def update(self, problem: Quadratic, F: Array, memory: SolverMemory = None) -> Outcome:
         pace: Pace = Pace() if memory is None else memory
         if fused_kernels(F) is not None:
             from deepnmf.solvers import accelerated
@@ -77,7 +75,7 @@ class Nesterov(Solver):
         F = first
         alpha = xp.ones_like(mapping)
         taken = 1
-        # The first step is plain, so the momentum begins with the second; the last is plain too.
+        # The first step was plain, so momentum begins with the second. The last is plain too.
         momentum, alpha = _momentum(alpha, xp.zeros_like(alpha))
         while taken < self.max_steps - 1:
             Y = F + momentum * D

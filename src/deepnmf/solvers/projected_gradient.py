@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from deepnmf.arrays import Array, choose, in_order, namespace
-from deepnmf.solvers.base import Outcome, Solver, is_between, is_whole, require
+from deepnmf.solvers.base import Outcome, Solver, SolverMemory, is_between, is_whole, require
 from deepnmf.solvers.quadratic import Quadratic
 from deepnmf.solvers.stopping import per_run, still_open
 
 
 class Memory(NamedTuple):
-    """Step sizes and goals (squared), one of each a problem."""
+    """Step sizes and squared goals, one of each per problem."""
 
     step: Array
     goal: Array
@@ -20,14 +20,14 @@ class Memory(NamedTuple):
 
 @dataclass(frozen=True)
 class ProjectedGradient(Solver):
-    """F_{k+1} = P(F_k − t ∇q(F_k)), t the largest of …, β², β, 1, β⁻¹, … (around the last one)
+    """F_{k+1} = P(F_k − t ∇q(F_k)), t the largest of …, β², β, 1, β⁻¹, … (times the last t)
     with q(F_{k+1}) − q(F_k) ≤ σ⟨∇q(F_k), F_{k+1} − F_k⟩.
 
-    A problem stops when its gradient mapping LC(F − P(F − ∇q/LC)) is below a goal: `tol` times
-    the first one of the factor's first update, divided by 10 after every update that took at most
-    one step, which is Lin's rule. With `joint`, as in Lin's code, the problems of a factor stop
-    together, by the norm over all of them: sooner, but then the codes of a sample depend on the
-    others'. Step sizes are kept from one update of a factor to the next.
+    A problem stops when its gradient mapping LC(F − P(F − ∇q/LC)) is below a goal: `tol` times the
+    first mapping of the factor's first update, divided by 10 after every update of at most one step
+    (Lin's rule). With `joint`, as in Lin's code, the problems of a factor stop together, by the
+    norm over all of them. This is sooner, but the code of a sample then depends on other samples.
+    Step sizes are kept from one update of a factor to the next.
     """
 
     max_steps: int = 20
@@ -45,7 +45,7 @@ class ProjectedGradient(Solver):
             inside = is_between(getattr(self, name), 0, 1) and getattr(self, name) > 0
             require(self, name, inside, "a number between 0 and 1")
 
-    def update(self, problem: Quadratic, F: Array, memory: Any = None) -> Outcome:
+    def update(self, problem: Quadratic, F: Array, memory: SolverMemory = None) -> Outcome:
         xp = namespace(F)
         problem, F = problem.in_order(), in_order(F)
         LC = problem.lipschitz
@@ -69,35 +69,35 @@ class ProjectedGradient(Solver):
     def _step(
         self, problem: Quadratic, F: Array, gradient: Array, t: Array, running: Array
     ) -> tuple[Array, Array, Array]:
-        """One step of every running problem: shrink t until it suffices, or grow it while it does.
+        """One step of every running problem: shrink t until the step is good enough, or grow it
+        as long as it is.
 
-        The gradient at the accepted trial is the next step's gradient, so nothing is done twice.
+        The gradient at the accepted trial is that of the next step, so nothing is computed twice.
         """
         xp = namespace(F)
         best, best_gradient, best_t = F, gradient, t
         accepted = xp.zeros_like(running)
         searching = running
-        growing: Array = None
-        for trial in range(self.max_trials):
+        growing: Array | None = None
+        for _ in range(self.max_trials):
             F_trial = problem.project(F - t * gradient)
             gradient_trial = problem.gradient(F_trial)
             decrease = problem.change(F, gradient, F_trial, gradient_trial)
             enough = decrease <= self.sigma * problem.dots(gradient, F_trial - F)
-            if trial == 0:
-                growing = enough
+            growing = enough if growing is None else growing
             take = searching & enough
             moved = problem.dots(F_trial - best, F_trial - best) > 0
             best = choose(take, F_trial, best)
             best_gradient = choose(take, gradient_trial, best_gradient)
             best_t = xp.where(take, t, best_t)
             accepted = accepted | take
-            # A growing search goes on while it succeeds and still moves; a shrinking one ends
+            # A growing search continues while it succeeds and still moves; a shrinking one ends
             # with its first success.
             searching = searching & xp.where(growing, enough & moved, ~enough)
             if not bool(xp.any(searching)):
                 break
             t = xp.where(searching, xp.where(growing, t / self.beta, t * self.beta), t)
-        # Without a sufficient step the factor stays, and the next search starts from a short one.
+        # If no step is good enough the factor stays, and the next search starts from a short one.
         return best, best_gradient, xp.where(accepted | ~running, best_t, t)
 
 

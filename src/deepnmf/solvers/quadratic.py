@@ -7,20 +7,21 @@ Every factor of a linear model sees the same function, a quadratic with at most 
     codes H_l:         A = Ψ_lᵀΨ_l,            B = I,              C = Ψ_lᵀ X
     weights W_l:       A = Ψ_{l-1}ᵀΨ_{l-1},    B = H̃_l H̃_lᵀ,      C = Ψ_{l-1}ᵀ X H̃_lᵀ
 
-(A = I for W_1.) The linear term ℓ of a penalty is taken off C, so that no solver meets it.
+(A = I for W_1.) The linear term ℓ of a penalty is subtracted from C, so no solver needs it.
 
-The problem also says what can be decided separately. The code of a sample depends on that sample
-alone, so restarts, step sizes and stopping are decided by column for codes, and by run for
-weights. The shapes that `dots` returns carry this.
+The code of a sample depends on that sample alone. So restarts, step sizes and stopping are decided
+per column for codes, and per run for weights. The shapes that `dots` returns say which.
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 from deepnmf.arrays import (
     Array,
+    Dense,
     at_least,
     column_dots,
     in_order,
@@ -38,7 +39,7 @@ class Quadratic:
     """q(F) = ½⟨F, A F B⟩ − ⟨C, F⟩ + ½ Σ_j f_jᵀ K f_j over F ≥ 0.
 
     `unit_columns` adds the constraint ‖f_j‖ ≤ 1 (weights without a penalty of their own, under
-    scaling="fixed"). `by_column` says that the columns of F are problems of their own.
+    scaling="fixed"). `by_column` says that each column of F is a separate problem.
     """
 
     C: Array
@@ -59,7 +60,7 @@ class Quadratic:
         )
 
     def in_order(self) -> Quadratic:
-        """The problem with C row by row in memory, as products with F in that order are."""
+        """The problem with C in row-major order, like products with F."""
         C = in_order(self.C)
         return self if C is self.C else replace(self, C=C)
 
@@ -73,7 +74,7 @@ class Quadratic:
             gradient += self.penalty.gradient(F)
         return gradient
 
-    def value(self, F: Array) -> Array:
+    def value(self, F: Array) -> Dense:
         """q(F) per run, in double precision."""
         product = F if self.A is None else self.A @ F
         if self.B is not None:
@@ -82,18 +83,13 @@ class Quadratic:
 
     @cached_property
     def lipschitz(self) -> Array:
-        """LC ≥ ‖A‖₂ ‖B‖₂ + ‖K‖₂, (…, 1, 1), found once per subproblem."""
-        constant = self.penalty.lipschitz(self.C.shape[-2])
-        data: Array | float = 1.0
-        if self.A is not None:
-            data = data * spectral_bound(self.A)
-        if self.B is not None:
-            data = data * spectral_bound(self.B)
+        """LC ≥ ‖A‖₂ ‖B‖₂ + ‖K‖₂, (…, 1, 1), computed once per subproblem."""
         xp = namespace(self.C)
-        if isinstance(data, float):
-            data = xp.ones_like(self.C[..., :1, :1])
+        bounds = [spectral_bound(G) for G in (self.A, self.B) if G is not None]
+        bounds = bounds or [xp.ones_like(self.C[..., :1, :1])]
         tiny = float(xp.finfo(self.C.dtype).tiny) ** 0.5
-        return at_least(data + constant, tiny)
+        constant = reduce(operator.mul, bounds) + self.penalty.lipschitz(self.C.shape[-2])
+        return at_least(constant, tiny)
 
     def project(self, F: Array) -> Array:
         """The nearest feasible point."""
@@ -112,7 +108,7 @@ class Quadratic:
 
 
 def nearest(F: Array, unit_columns: bool) -> Array:
-    """The nearest factor ≥ 0, with columns in the unit ball where asked."""
+    """The nearest factor ≥ 0, with columns in the unit ball if `unit_columns`."""
     F = positive(F)
     if unit_columns:
         F = F / at_least(namespace(F).sqrt(column_dots(F, F)), 1)

@@ -1,4 +1,4 @@
-"""When the steps of an update end: one rule for the solvers, on arrays and in kernels."""
+"""When the steps of an update end: one rule for all solvers, on arrays and in kernels."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def per_run(problem_values: Array) -> Array:
 
 
 def still_open(size: Array, goal: Array, joint: bool) -> Array:
-    """Which problems have not reached their goal: each by itself, or all of a run together, when
-    the sum of its sizes is above the sum of its goals."""
+    """Which problems have not reached their goal: each separately, or (`joint`) all problems of a
+    run together, by the sums of sizes and goals."""
     if not joint:
         return size > goal
     return (per_run(size) > per_run(goal))[..., None, None] & (size == size)
@@ -37,18 +37,18 @@ class Rule(Protocol):
 
 
 class Pace(NamedTuple):
-    """What is kept of a factor for its next update."""
+    """What the next update of a factor needs to know."""
 
     goal: Array | None = None
-    """The squared gradient mapping to be reached, one a problem."""
+    """The squared gradient mapping to reach, one per problem."""
     vector: Array | None = None
-    """The Perron vector of its Gram matrix, on a card."""
+    """The Perron vector of its Gram matrix, on a CUDA device."""
 
 
 class Stepping:
-    """Which problems of a factor still step, by the rule of their solver.
+    """Which problems of a factor still take steps, by the rule of their solver.
 
-    Numbers of problems are (…, 1, n) or (…, 1, 1), as `Quadratic.dots` gives them.
+    Values per problem are (…, 1, n) or (…, 1, 1), like those of `Quadratic.dots`.
     """
 
     def __init__(self, rule: Rule, mapping: Array, LC: Array, goal: Array | None) -> None:
@@ -60,7 +60,7 @@ class Stepping:
         self.steps = xp.ones_like(mapping)
 
     def note(self, moved: Array, norms: Array) -> None:
-        """A step was taken, ‖Y − F‖² and ‖F‖² are these: who goes on?"""
+        """Decide which problems continue, after a step with these ‖Y − F‖² and ‖F‖²."""
         xp = namespace(moved)
         self.steps = self.steps + self.running
         goal = xp.maximum(self.goal, self.rounding * norms)
@@ -68,7 +68,7 @@ class Stepping:
         self.running = self.running * xp.astype(more, moved.dtype)
 
     def done(self, taken: int) -> bool:
-        """Whether nobody does."""
+        """True when none continues."""
         xp = namespace(self.running)
         return taken >= self.rule.min_steps and not bool(xp.any(self.running > 0))
 

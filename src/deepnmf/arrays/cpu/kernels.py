@@ -1,16 +1,19 @@
-"""What is not a matrix product, compiled: coordinate descent, and products with sparse matrices.
+"""Compiled kernels for everything that is not a dense matrix product.
 
-Compiled by numba for float32 and float64 when first used, and kept on disk. The kernels release
-the GIL and start no threads of their own: `deepnmf.arrays.cpu.threads` hands each thread its share.
+Numba compiles them for float32 and float64 on first use, and caches them on disk. They release the
+GIL and start no threads: `deepnmf.arrays.cpu.threads` gives each thread its share.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numba
 import numpy as np
+from numpy import ndarray
 
+Span: TypeAlias = tuple[int, int]
+"""From and to: what a thread works on."""
 LANES = 64
 """Columns that a kernel works on side by side, in the lanes of vector instructions."""
 
@@ -19,24 +22,32 @@ _compiled = numba.njit(
 )
 
 _exactly = numba.njit(nogil=True, cache=True, error_model="numpy")
-"""Rounded as array operations are: for what a stack of runs does with those."""
+"""Rounds as array operations do, so that a stack of runs gets the same numbers."""
 
 
 @_compiled
 def code_passes(
-    A: Any, inverse: Any, C: Any, H: Any, by_sample: bool, state: Any, share: Any
-) -> Any:
-    """h_i ← max(0, h_i − (a_iᵀh − c_i)/A_ii) for i = 1 … k, pass after pass, for every column h,
-    or row, where C and H are given `by_sample`.
+    A: ndarray,
+    inverse: ndarray,
+    C: ndarray,
+    H: ndarray,
+    by_sample: bool,
+    state: ndarray,
+    share: tuple[int, int, int, float],
+) -> int:
+    """h_i ← max(0, h_i − (a_iᵀh − c_i)/A_ii) for i = 1 … k, pass after pass, for every column h
+    (for every row, if C and H are stored `by_sample`).
 
-    Columns are taken 64 at a time into a buffer that stays in cache, and coordinates by fours: the
-    gradient of four is one sum over all rows, corrected for what the four do to each other. A
-    column stops when a pass gains, Σ A_ii Δ_i², no more than `tol` times what its first pass did.
+    64 columns at a time are copied to a buffer that stays in cache, and coordinates are updated in
+    groups of four: their gradients are one sum over all rows, corrected for the moves within the
+    group. A column stops when the gain of a pass, Σ A_ii Δ_i², is at most `tol` times the gain of
+    its first pass.
 
-    `A` and `inverse` (1/A_ii, or 0 for a coordinate to leave alone) are padded with zeros to a
-    multiple of four. `state` has three numbers a column: what its first pass gained, −1 before it;
-    1 or 0, whether it is running; Σ (A_ii Δ_i)² of the first pass. `share` is which blocks to do,
-    from and to, the number of passes, and tol. Returns how many passes columns had, added up.
+    `A` and `inverse` (1/A_ii, or 0 for a coordinate that must not move) are padded with zeros to a
+    multiple of four. `state` has three numbers per column: the gain of its first pass (−1 before
+    it), 1 or 0 for whether it is running, and Σ (A_ii Δ_i)² of the first pass. `share` holds the
+    first block and the end, the number of passes, and tol. Returns the passes of all columns, added
+    up.
     """
     begin, end, passes, tol = share
     first, running, mapping = state[0], state[1], state[2]
@@ -131,17 +142,19 @@ def code_passes(
 
 
 @_compiled
-def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) -> Any:
-    """Rows f of F one after the other, each to its minimum with the others as they are, for
-    columns that a penalty or a constraint ties together:
+def coupled_rows(
+    B: ndarray, G: ndarray, C: ndarray, F: ndarray, D: ndarray, mu: float, unit: bool
+) -> tuple[float, float]:
+    """Move each row f of F in turn to its minimum with the other rows fixed, for entries of a row
+    that a penalty or a constraint couples:
 
         min ½ b‖f‖² − rᵀf + ½ μ (Σ f)²    f = P((r − μ s 1)/b) with s = Σ f, by Newton's method;
         min ½ b‖f‖² − rᵀf, ‖f‖ ≤ 1        f = P(r)/max(b, ‖P(r)‖).
 
-    F are the rows of a group, G − C = (∇ of the fit) there before the first moves, B their b's, D
-    room for what they move by. A row with b = 0 is one that no sample uses: under a penalty it is
-    halved, not erased, so that a sample may still take it up. Returns the gain and the mapping,
-    Σ b Δ² and Σ b² Δ².
+    F holds the rows of a group, G − C their gradient of the fit before the first move, B their b's,
+    and D receives their moves. No sample uses a row with b = 0: under a penalty it is halved, not
+    set to zero, so that a sample can still use it later. Returns the gain Σ b Δ² and the squared
+    gradient mapping Σ b² Δ².
     """
     rows, m = F.shape
     zero = mu - mu
@@ -182,9 +195,9 @@ def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) 
                 square += r * r
             scale = one / max(b, F.dtype.type(np.sqrt(square)))
         elif mu > 0:
-            # s − Σ P(r − μs)/b is concave and rising in s: from anywhere Newton's first step ends
-            # left of the root or at it, from there it never passes the root, and it ends when the
-            # set of positive entries does not change any more.
+            # s − Σ P(r − μs)/b is concave and increasing in s: Newton's first step ends at or left
+            # of the root, later steps never pass it, and the method ends when the set of positive
+            # entries stays the same.
             shift = mu * size
             for turn in range(100):
                 above, count = zero, 0
@@ -193,7 +206,7 @@ def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) 
                     count += g[s] > shift
                 following = mu * above / (b + mu * F.dtype.type(count))
                 settled = turn > 0 and not following > shift * enough
-                # Rounding can put it a hair below, or, if it leaves no entry above, to 0.
+                # Rounding can put it slightly below, or at 0 if no entry is above.
                 shift = max(shift, following) if turn > 0 else following
                 if settled:
                     break
@@ -210,15 +223,15 @@ def coupled_rows(B: Any, G: Any, C: Any, F: Any, D: Any, mu: float, unit: bool) 
 
 @_compiled
 def two_sided_columns(
-    A: Any, B: Any, G: Any, F: Any, AD: Any, mu: float, lam: float, passes: int
-) -> Any:
+    A: ndarray, B: ndarray, G: ndarray, F: ndarray, AD: ndarray, mu: float, lam: float, passes: int
+) -> tuple[float, float]:
     """Columns w of a weight matrix between two Gram matrices, coordinate by coordinate:
 
         min ½ b wᵀA w − rᵀw + ½ μ (Σ w)² + ½ λ ‖w‖².
 
-    Given as rows: F are the columns of a group, G = (∇ of the fit) there before the first moves, B
-    their b's, AD room for A times what they move by. A coordinate that is zero and stays zero
-    costs nothing. Returns the gain and the mapping of the first pass.
+    The rows of F are the columns of a group, G is their gradient of the fit before the first move,
+    B their b's, and AD receives A times their moves. A coordinate that is zero and stays zero costs
+    nothing. Returns the gain and the squared gradient mapping of the first pass.
     """
     columns, size = F.shape
     zero = A[0, 0] - A[0, 0]
@@ -257,8 +270,10 @@ def two_sided_columns(
 
 
 @_compiled
-def gather_product(starts: Any, indices: Any, values: Any, A: Any, out: Any, span: Any) -> None:
-    """Row j of `out` ← Σ over the entries x_ij of sample j of x_ij · (row i of A), by fours."""
+def gather_product(
+    starts: ndarray, indices: ndarray, values: ndarray, A: ndarray, out: ndarray, span: Span
+) -> None:
+    """Row j of `out` ← Σ x_ij · (row i of A) over the entries of sample j, four at a time."""
     for j in range(span[0], span[1]):
         row = out[j]
         row[:] = 0
@@ -278,17 +293,17 @@ def gather_product(starts: Any, indices: Any, values: Any, A: Any, out: Any, spa
 
 
 @_compiled
-def double_dots(u: Any, v: Any, size: Any, out: Any, span: Any) -> None:
+def double_dots(u: ndarray, v: ndarray, size: int, out: ndarray, span: Span) -> None:
     """out_p ← Σ u_i v_i over the p-th `size` entries, in double precision, for p in `span`."""
-    for part in range(span[0], span[1]):
+    for piece in range(span[0], span[1]):
         total = 0.0
-        for i in range(part * size, min((part + 1) * size, u.shape[0])):
+        for i in range(piece * size, min((piece + 1) * size, u.shape[0])):
             total += np.float64(u[i]) * np.float64(v[i])
-        out[part] = total
+        out[piece] = total
 
 
 @_exactly
-def look_ahead(f: Any, before: Any, beta: Any, out: Any, span: Any) -> None:
+def look_ahead(f: ndarray, before: ndarray, beta: np.floating, out: ndarray, span: Span) -> None:
     """out_i ← max(0, f_i + β (f_i − before_i)) for i in `span`."""
     zero = beta - beta
     for i in range(span[0], span[1]):
@@ -296,7 +311,7 @@ def look_ahead(f: Any, before: Any, beta: Any, out: Any, span: Any) -> None:
 
 
 @_compiled
-def copy_transposed(A: Any, out: Any, span: Any) -> None:
+def copy_transposed(A: ndarray, out: ndarray, span: Span) -> None:
     """out ← Aᵀ for the rows of `span`, in tiles that stay in cache."""
     columns = A.shape[1]
     for low in range(span[0], span[1], 32):

@@ -1,25 +1,21 @@
-"""Operations on NumPy matrices in one compiled pass over memory, shared among the threads: where
-NumPy would make several, or have one thread at work."""
+"""Operations on NumPy matrices in one compiled pass over memory, shared among threads. NumPy would
+need several passes, or use one thread."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from scipy.sparse import sparray
 
 from deepnmf.arrays.cpu.threads import share
-
-Matrix = Any
-"""A NumPy matrix; where it says so, a SciPy sparse one."""
 
 FLOATS = (np.float32, np.float64)
 """The types that kernels are compiled for."""
 BLOCK = 32768
-"""Entries that are worked on at a time where that keeps them in cache."""
+"""Entries processed at a time, so that they stay in cache."""
 
 
 def in_rows(A: np.ndarray) -> np.ndarray:
-    """A row by row in memory: A itself where it is."""
+    """A in row-major order: A itself if it is."""
     turned = A.ndim == 2 and A.flags.f_contiguous and not A.flags.c_contiguous
     if not turned or min(A.shape) < 16 or A.dtype not in FLOATS:
         return np.ascontiguousarray(A)
@@ -35,26 +31,24 @@ def dot(U: np.ndarray, V: np.ndarray) -> np.ndarray:
     flat = _alike(U, V)
     if flat is not None:
         return _dot(*flat)
-    # Block by block, so that what is in double precision stays in cache.
+    # Block by block, so that copies in double precision stay in cache.
     U, V = (U.T, V.T) if U.shape[1] > U.shape[0] else (U, V)
-    rows = max(1, BLOCK // max(1, U.shape[1]))
-    blocks = (slice(low, low + rows) for low in range(0, U.shape[0], rows))
-    return np.asarray(sum(np.sum(U[part].astype(np.float64) * V[part]) for part in blocks))
+    height = max(1, BLOCK // max(1, U.shape[1]))
+    blocks = (slice(low, low + height) for low in range(0, U.shape[0], height))
+    return np.asarray(sum(np.sum(U[rows].astype(np.float64) * V[rows]) for rows in blocks))
 
 
 def _dot(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Σ u_i v_i, added up the same way by any number of threads."""
+    """Σ u_i v_i, added up in the same order by any number of threads."""
     from deepnmf.arrays.cpu.kernels import double_dots
 
-    parts = np.zeros(-(-u.size // BLOCK))
-    share(
-        lambda begin, end: double_dots(u, v, BLOCK, parts, (begin, end)), len(parts), 8.0 * u.size
-    )
-    return np.asarray(np.sum(parts))
+    sums = np.zeros(-(-u.size // BLOCK))
+    share(lambda begin, end: double_dots(u, v, BLOCK, sums, (begin, end)), len(sums), 8.0 * u.size)
+    return np.asarray(np.sum(sums))
 
 
-def ahead(F: np.ndarray, before: np.ndarray, beta: Any) -> np.ndarray | None:
-    """P(F + β (F − F_before)) for a number β; None where the two lie differently in memory."""
+def ahead(F: np.ndarray, before: np.ndarray, beta: float) -> np.ndarray | None:
+    """P(F + β (F − F_before)) for a number β; None if the two have different memory order."""
     flat = _alike(F, before)
     if flat is None:
         return None
@@ -65,8 +59,8 @@ def ahead(F: np.ndarray, before: np.ndarray, beta: Any) -> np.ndarray | None:
     return out.reshape(F.shape) if F.flags.c_contiguous else out.reshape(F.shape[::-1]).T
 
 
-def sparse_product(X: Matrix, D: np.ndarray, *, turned: bool = False) -> np.ndarray:
-    """X D, or Xᵀ D where `turned`, for sparse X and dense D, by rows."""
+def sparse_product(X: sparray, D: np.ndarray, *, turned: bool = False) -> np.ndarray:
+    """X D, or Xᵀ D if `turned`, for sparse X and dense D, in row-major order."""
     from deepnmf.arrays.cpu.kernels import gather_product
 
     if X.shape[0 if turned else 1] != D.shape[0]:  # the kernel would read past the end
@@ -85,25 +79,25 @@ def sparse_product(X: Matrix, D: np.ndarray, *, turned: bool = False) -> np.ndar
     return out
 
 
-def _by_rows(X: Matrix) -> Matrix:
-    """X as stored by rows: where it is stored by columns, copied once, and kept with X."""
+def _by_rows(X: sparray) -> sparray:
+    """X stored by rows. A copy, if one is needed, is made once and kept with X."""
     if X.format == "csc" and not hasattr(X, "_deepnmf_turned"):
         X._deepnmf_turned = X.tocsr()
     return X if X.format == "csr" else X._deepnmf_turned
 
 
-def _by_columns(X: Matrix) -> Matrix:
-    """X as stored by columns: where it is stored by rows, copied once, and kept with X."""
+def _by_columns(X: sparray) -> sparray:
+    """X stored by columns. A copy, if one is needed, is made once and kept with X."""
     if X.format == "csr" and not hasattr(X, "_deepnmf_turned"):
         X._deepnmf_turned = X.tocsc()
     return X if X.format == "csc" else X._deepnmf_turned
 
 
 def _alike(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The entries of both in the order in which they lie in memory, where it is the same."""
+    """The entries of both in memory order, if that is the same for both."""
     if U.dtype != V.dtype or U.shape != V.shape or U.dtype not in FLOATS:
         return None
-    for one, other in ((U, V), (U.T, V.T)):
-        if one.flags.c_contiguous and other.flags.c_contiguous:
-            return one.reshape(-1), other.reshape(-1)
+    for A, B in ((U, V), (U.T, V.T)):
+        if A.flags.c_contiguous and B.flags.c_contiguous:
+            return A.reshape(-1), B.reshape(-1)
     return None

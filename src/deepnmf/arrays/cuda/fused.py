@@ -1,60 +1,65 @@
-"""Array operations on a card that are one pass over memory instead of several."""
+"""Array operations on a CUDA device, in one pass over memory instead of several."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import triton
 
 from deepnmf.arrays.cuda import kernels
-from deepnmf.arrays.operations import Array, namespace
+from deepnmf.arrays.operations import namespace
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 COLUMNS, ROWS, WARPS = 64, 16, 4
 BLOCK = 2048
 
 
-def single(U: Array, V: Array) -> bool:
+def single(U: Tensor, V: Tensor) -> bool:
     """Two arrays of one shape in single precision."""
     single_precision = namespace(U).float32
     return U.shape == V.shape and U.ndim > 1 and U.dtype == V.dtype == single_precision
 
 
-def column_dot(U: Array, V: Array) -> Array:
+def column_dot(U: Tensor, V: Tensor) -> Tensor:
     """⟨u_j, v_j⟩ for every column j, (…, 1, n), in one pass."""
     xp = namespace(U)
-    parts = [flat(U), flat(V)]
-    runs, rows, columns = parts[0].shape
+    pair = [flat(U), flat(V)]
+    runs, rows, columns = pair[0].shape
     out = xp.empty((runs, columns), dtype=U.dtype, device=U.device)
     grid = (triton.cdiv(columns, COLUMNS), runs)
-    kernels.column_dot[grid](*parts, out, **sizes(rows, columns, COLUMNS, ROWS))
+    kernels.column_dot[grid](*pair, out, **sizes(rows, columns, COLUMNS, ROWS))
     return xp.reshape(out, (*U.shape[:-2], 1, columns))
 
 
-def column_sums(G: Array, U1: Array, U2: Array, MU1: Array, MU2: Array) -> Array:
-    """(…, 4, n): Σ GU_1, Σ GU_2 + ½U_1MU_1, Σ U_1MU_2, Σ ½U_2MU_2 over every column, in one pass:
+def column_sums(G: Tensor, U1: Tensor, U2: Tensor, MU1: Tensor, MU2: Tensor) -> Tensor:
+    """(…, 4, n): Σ GU_1, Σ GU_2 + ½U_1MU_1, Σ U_1MU_2, Σ ½U_2MU_2 for every column, in one pass:
     the coefficients of the quartic that an exact line search minimises."""
     xp = namespace(G)
-    parts = [flat(part) for part in (G, U1, U2, MU1, MU2)]
-    runs, rows, columns = parts[0].shape
+    arrays = [flat(array) for array in (G, U1, U2, MU1, MU2)]
+    runs, rows, columns = arrays[0].shape
     out = xp.empty((runs, 4, columns), dtype=G.dtype, device=G.device)
     grid = (triton.cdiv(columns, COLUMNS), runs)
-    kernels.column_sums[grid](*parts, out, **sizes(rows, columns, COLUMNS, ROWS))
+    kernels.column_sums[grid](*arrays, out, **sizes(rows, columns, COLUMNS, ROWS))
     return xp.reshape(out, (*G.shape[:-2], 4, columns))
 
 
-def along(A: Array, B: Array, G: Array, MU1: Array, MU2: Array, s: Array) -> tuple[Array, Array]:
+def along(
+    A: Tensor, B: Tensor, G: Tensor, MU1: Tensor, MU2: Tensor, s: Tensor
+) -> tuple[Tensor, Tensor]:
     """P(A + sB) and G + s MU_1 + s² MU_2, with s (…, 1, n) or (…, 1, 1), in one pass."""
     xp = namespace(G)
-    parts = [flat(part) for part in (A, B, G, MU1, MU2)]
-    runs, rows, columns = parts[0].shape
+    arrays = [flat(array) for array in (A, B, G, MU1, MU2)]
+    runs, rows, columns = arrays[0].shape
     size = flat(xp.broadcast_to(s, (*s.shape[:-1], columns)))
-    A_out, G_out = xp.empty_like(parts[0]), xp.empty_like(parts[0])
+    A_out, G_out = xp.empty_like(arrays[0]), xp.empty_like(arrays[0])
     grid = (triton.cdiv(columns, COLUMNS), runs)
-    kernels.along[grid](*parts, size, A_out, G_out, **sizes(rows, columns, COLUMNS, ROWS))
+    kernels.along[grid](*arrays, size, A_out, G_out, **sizes(rows, columns, COLUMNS, ROWS))
     return xp.reshape(A_out, A.shape), xp.reshape(G_out, G.shape)
 
 
-def square_expansion(A: Array, B: Array) -> tuple[Array, Array]:
+def square_expansion(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
     """2AB and B²: (A + tB)² = A² + t 2AB + t² B², in one pass."""
     pair = [flat(A), flat(B)]
     first, second = namespace(A).empty_like(pair[0]), namespace(A).empty_like(pair[0])
@@ -63,7 +68,7 @@ def square_expansion(A: Array, B: Array) -> tuple[Array, Array]:
     return first.reshape(A.shape), second.reshape(A.shape)
 
 
-def doubled_product(A: Array, B: Array) -> Array:
+def doubled_product(A: Tensor, B: Tensor) -> Tensor:
     """2AB, in one pass."""
     pair = [flat(A), flat(B)]
     out = namespace(A).empty_like(pair[0])
@@ -73,20 +78,22 @@ def doubled_product(A: Array, B: Array) -> Array:
     return out.reshape(A.shape)
 
 
-def quartic(c: tuple[Array, Array, Array, Array], limit: Array, grid: int, newton: int) -> Array:
-    """`minimise_quartic`, all of it in one kernel."""
-    whole = [part.contiguous() for part in (*c, limit)]
-    out = namespace(limit).empty_like(whole[0])
+def quartic(
+    c: tuple[Tensor, Tensor, Tensor, Tensor], limit: Tensor, grid: int, newton: int
+) -> Tensor:
+    """`minimise_quartic` in one kernel."""
+    arrays = [array.contiguous() for array in (*c, limit)]
+    out = namespace(limit).empty_like(arrays[0])
     size = out.numel()
     kernels.quartic[(triton.cdiv(size, 256),)](
-        *whole, out, size, GRID=grid, NEWTON=newton, BLOCK=256
+        *arrays, out, size, GRID=grid, NEWTON=newton, BLOCK=256
     )
     return out
 
 
 def sizes(rows: int, columns: int, tile_columns: int, tile_rows: int) -> dict[str, int]:
-    """Sizes as kernels take them: in units of four where they divide, so that the compiler knows
-    that four entries can be loaded at once."""
+    """Sizes as kernels take them: in units of four if divisible, so that the compiler knows that
+    it can load four entries at once."""
     unit_rows, unit_columns = (4 if size % 4 == 0 else 1 for size in (rows, columns))
     return {
         "rows": rows // unit_rows,
@@ -99,8 +106,8 @@ def sizes(rows: int, columns: int, tile_columns: int, tile_rows: int) -> dict[st
     }
 
 
-def flat(array: Array | None) -> Any:
-    """(…, m, n) as (runs, m, n), row by row in memory."""
+def flat(array: Tensor | None) -> Tensor:
+    """(…, m, n) as (runs, m, n), in row-major order."""
     if array is None:
         return None
     return array.reshape(-1, *array.shape[-2:]).contiguous()

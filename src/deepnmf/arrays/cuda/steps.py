@@ -1,4 +1,4 @@
-"""The accelerated steps of one update on a card: one matrix product and one kernel each.
+"""The accelerated steps of one update on a CUDA device: one matrix product and one kernel each.
 
 The gradient is linear. With P_k = A F_k B kept from step to step, the gradient at
 Y = F_k + m (F_k − F_{k−1}) is (1 + m) P_k − m P_{k−1} − C, plus the penalty's, which is linear as
@@ -12,13 +12,16 @@ input always gives the same result.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import triton
 
 from deepnmf.arrays.cuda import kernels
 from deepnmf.arrays.cuda.fused import flat, sizes
-from deepnmf.arrays.operations import Array, namespace, scalars
+from deepnmf.arrays.operations import namespace, scalars
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TILE_CODES, TILE_WEIGHTS = (8, 128), (64, 16)
 """Columns and rows of a tile. The tiles of codes lie column by column in memory."""
@@ -29,17 +32,17 @@ GOLDEN = (1 + 5**0.5) / 2
 class Steps:
     """F, and the buffers that its steps write to.
 
-    Codes (`by_column`) are kept as (n, k) in memory, sample by sample: (AH)ᵀ = HᵀA is the faster
+    Codes (`by_column`) are stored as (n, k), sample by sample: (AH)ᵀ = HᵀA is the faster
     product. A and B are (runs, …) or None; LC is (runs,).
     """
 
     def __init__(
         self,
-        F: Array,
-        C: Array,
-        A: Array | None,
-        B: Array,
-        LC: Array,
+        F: Tensor,
+        C: Tensor,
+        A: Tensor | None,
+        B: Tensor,
+        LC: Tensor,
         strengths: tuple[float, float],
         by_column: bool,
     ) -> None:
@@ -59,7 +62,7 @@ class Steps:
         self.start_sums, self.sums = self._row(), self._row()
         self.taken = 0
 
-    def first(self) -> Array:
+    def first(self) -> Tensor:
         """The first step, without momentum. Returns ‖LC (F − F_1)‖² for every problem."""
         self.start_product = self._multiply(self.start, self._like())
         self.now = self._like()
@@ -74,7 +77,7 @@ class Steps:
         return mapping
 
     def begin_momentum(self, stops: bool) -> None:
-        """Prepare the steps after the first; with `stops` each tells how far it went."""
+        """Prepare the steps after the first; with `stops` each reports how far it went."""
         self.stops: dict[str, Any] = {"STOPS": False}
         self.stops |= dict.fromkeys(("running", "moved_out", "norms_out"), self.LC)
         if stops:
@@ -86,8 +89,8 @@ class Steps:
         self.sums_before = self.start_sums
         self.product = self._multiply(self.now, self._like())
 
-    def accelerated(self, running: Array | None) -> None:
-        """One accelerated step of the problems that are `running` (None: of all)."""
+    def accelerated(self, running: Tensor | None) -> None:
+        """One accelerated step of the problems that are `running` (None: all)."""
         beginning = self.before is self.start
         target = self._like() if beginning else self.before
         sums_out = self._row() if beginning else self.sums_before
@@ -113,14 +116,14 @@ class Steps:
         room = self._like() if beginning else self.product_before
         self.product_before, self.product = self.product, self._multiply(self.now, room)
 
-    def went(self) -> tuple[Array, Array]:
+    def went(self) -> tuple[Tensor, Tensor]:
         """‖Y − F‖² and ‖F‖² of the last step, for every problem."""
         return (
             self._per_problem(self.stops["moved_out"]),
             self._per_problem(self.stops["norms_out"]),
         )
 
-    def last(self) -> Array:
+    def last(self) -> Tensor:
         """A plain step at the end; a problem that ended above its start takes its first step."""
         target = self._like() if self.before is self.start else self.before
         kernels.last_step[self.grid](
@@ -133,7 +136,7 @@ class Steps:
         )  # fmt: skip
         return self.shaped(target)
 
-    def shaped(self, result: Array) -> Array:
+    def shaped(self, result: Tensor) -> Tensor:
         """A factor of the kernels in the shape of F."""
         xp = namespace(result)
         if not self.by_column:
@@ -141,19 +144,19 @@ class Steps:
         stack, (rows, columns) = self.shape[:-2], self.shape[-2:]
         return xp.reshape(result, (*stack, columns, rows)).mT
 
-    def _multiply(self, factor: Array, out: Array) -> Array:
+    def _multiply(self, factor: Tensor, out: Tensor) -> Tensor:
         left = factor if self.A is None else self.A @ factor
         return namespace(factor).matmul(left, self.B, out=out)
 
-    def _row(self) -> Array:
+    def _row(self) -> Tensor:
         xp = namespace(self.start)
         return xp.empty((self.runs, self.columns), dtype=self.start.dtype, device=self.start.device)
 
-    def _like(self) -> Array:
+    def _like(self) -> Tensor:
         return namespace(self.start).empty_like(self.start)
 
-    def _per_problem(self, values: Array) -> Array:
-        """Numbers of columns, (runs, columns), as those of problems."""
+    def _per_problem(self, values: Tensor) -> Tensor:
+        """One number per problem, from one per column (runs, columns)."""
         if self.by_column:
             return values[:, None, :]
         xp = namespace(values)

@@ -145,6 +145,7 @@ class SignedLayers(Signed):
                 best = solved(gram(basis), target.mT, W.mT, epsilon(W)).mT
             weights[layer] = better(best, W, sums, basis)
             basis = weights[layer] if basis is None else basis @ weights[layer]
+        assert basis is not None
         H, residual = semi_step(state.H, transposed_product(basis, self.X), gram(basis))
         return State(tuple(weights), H, residual, precise_sums(self.X, H))
 

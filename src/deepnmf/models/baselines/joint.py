@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.arrays import (
     Array,
+    Data,
+    added,
     at_least,
     gram,
     inner,

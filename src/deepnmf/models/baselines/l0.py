@@ -103,7 +103,7 @@ class FewNonzeros(Constraint):
 class OnSupport(Quadratic):
     """A quadratic over the entries that a mask leaves."""
 
-    mask: Array = None
+    mask: Array = field(kw_only=True)
 
     def project(self, F: Array) -> Array:
         """The nearest feasible point."""

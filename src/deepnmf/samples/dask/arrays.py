@@ -89,7 +89,7 @@ def _encoded_chunk(
     if rows.shape[0] == 0:
         return np.empty((0, size), float_type(rows.dtype, needs.whom))
     with in_memory(rows, needs) as samples:
-        return samples.encoded(encode, size)
+        return to_numpy(samples.encoded(encode, size))
 
 
 def _on_cluster(X: Any, widths: tuple[int, ...], client: Any) -> DaskLayout:
