@@ -199,9 +199,10 @@ class CheckpointFile:
             return array.T if record["turned"] else array
         if "blocks" in record:
             blocks = (file.get_tensor(name) for name in record["blocks"])
-            return self.like.layout.put(blocks, record["rows"], np.dtype(record["dtype"]))
+            return layout_of([self.like]).put(blocks, record["rows"], np.dtype(record["dtype"]))
         load = partial(self._loaded, file)
-        return self.like.layout.keep([from_json(entry, STATES, load) for entry in record["each"]])
+        values = [from_json(entry, STATES, load) for entry in record["each"]]
+        return layout_of([self.like]).keep(values)
 
 
 def checkpoint_of(setting: Any) -> Checkpoint | None:

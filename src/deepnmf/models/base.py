@@ -302,9 +302,9 @@ class MatrixFactorization(
         for place, run in zip(np.ndindex(trained.sweeps.shape), trained.runs(), strict=True):
             row, column = place
             # Clones, because a view would keep the whole stack in memory.
-            weights = tuple(W.clone() for W in run.weights)
-            run = replace(run, weights=weights, H=run.H.clone())
-            models[row][column]._keep(sets[row], run, errors[row][column], bases[place].clone())
+            weights = tuple(copied(W) for W in run.weights)
+            run = replace(run, weights=weights, H=copied(run.H))
+            models[row][column]._keep(sets[row], run, errors[row][column], copied(bases[place]))
 
     def _encode_stack(
         self,

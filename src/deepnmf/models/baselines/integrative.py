@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepnmf.arrays import Array, gram, inner, precise_inner, product_transposed, transposed_product
+from deepnmf.arrays import (
+    Array,
+    added,
+    gram,
+    inner,
+    precise_inner,
+    product_transposed,
+    transposed_product,
+)
 from deepnmf.models.baselines.base import State, multiply
 from deepnmf.models.baselines.several import Several, SeveralSets, SharedCodes
 from deepnmf.models.settings import number
@@ -72,15 +80,15 @@ class IntegrativeNMF(SeveralSets):
             raise ValueError(f"transform: data sets {names} given, {self.names_} fitted.")
         bases = self._bases(names, sets)
         # One least squares problem for (H, V_1, …), in which the objective is convex.
-        grams = [gram(W) for W in bases]
+        grams = [np.asarray(gram(W)) for W in bases]
         crosses = [transposed_product(W, X_i) for W, X_i in zip(bases, sets, strict=True)]
-        rows = [[sum(grams), *grams]]
+        rows = [[np.sum(grams, axis=0), *grams]]
         for i, G in enumerate(grams):
             diagonal = [
                 (1 + float(self.strength)) * G if j == i else 0 * G for j in range(len(sets))
             ]
             rows.append([G, *diagonal])
-        problem = codes_problem(np.block(rows), np.concatenate([sum(crosses), *crosses]), Zero())
+        problem = codes_problem(np.block(rows), np.concatenate([added(crosses), *crosses]), Zero())
         blocks = Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * problem.C).F
         return blocks[: self.codes_.shape[1]].T
 
@@ -109,8 +117,8 @@ class Integrative(SharedCodes):
         weights, Vs, H = list(state.weights), list(state.memories), state.H
         grams = [gram(W) for W in weights]
         crosses = [transposed_product(W, X) for W, X in zip(weights, self.sets, strict=True)]
-        below = sum(G @ (H + V) for G, V in zip(grams, Vs, strict=True))
-        H, residual = multiply(H, sum(crosses), below)
+        below = added(G @ (H + V) for G, V in zip(grams, Vs, strict=True))
+        H, residual = multiply(H, added(crosses), below)
         for i, X in enumerate(self.sets):
             below = grams[i] @ (H + (1 + self.strength) * Vs[i])
             Vs[i], stationary_V = multiply(Vs[i], crosses[i], below)

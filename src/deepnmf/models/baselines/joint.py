@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.arrays import (
     Array,
-    Data,
     added,
     at_least,
     gram,
@@ -175,8 +174,8 @@ def _spectral_radius(networks: Networks, sizes: list[int]) -> float:
 
 def _codes(bases: Sequence[Array], sets: Sequence[Array], penalty: Penalty) -> Array:
     """argmin_{H ≥ 0} ½ Σ_i ‖X_i − W_i H‖² + R(H)."""
-    A = sum(gram(W) for W in bases)
-    C = sum(transposed_product(W, X) for W, X in zip(bases, sets, strict=True))
+    A = added(gram(W) for W in bases)
+    C = added(transposed_product(W, X) for W, X in zip(bases, sets, strict=True))
     problem = codes_problem(A, C, penalty)
     return Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * C).F
 
@@ -195,8 +194,10 @@ class Joint(SharedCodes):
     def sweep(self, state: State) -> State:
         """The codes, then every W_i."""
         H = state.H
-        above = sum(transposed_product(W, X) for W, X in zip(state.weights, self.sets, strict=True))
-        below = sum(gram(W) for W in state.weights) @ H + self.ridge * H
+        above = added(
+            transposed_product(W, X) for W, X in zip(state.weights, self.sets, strict=True)
+        )
+        below = added(gram(W) for W in state.weights) @ H + self.ridge * H
         H, residual = multiply(H, above, below)
         sums = self._sums(H)
         *Qs, S = sums
@@ -210,7 +211,7 @@ class Joint(SharedCodes):
         """W_i after its update, and how far from stationary it was."""
         W = weights[i]
         pulls = self._pulls(i, weights)
-        above, below = sum(pulls, Q), W @ (S + self.sparsity)
+        above, below = added([Q, *pulls]), W @ (S + self.sparsity)
         if not pulls:
             return multiply(W, above, below)
         tiny = float(np.finfo(W.dtype).tiny) ** 0.5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deepnmf.arrays import Array, choose, namespace, positive
 from deepnmf.models.baselines.constrained import ConstrainedNMF, Constraint, residual

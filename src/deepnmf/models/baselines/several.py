@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from deepnmf.arrays import Array, squared_norm
+from deepnmf.arrays import Array, Data, added, namespace, squared_norm
 from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.core.loop import descend
 from deepnmf.core.stage import Descent
@@ -111,7 +111,7 @@ class SeveralSets(Factorization):
             )
         if not matrices:
             raise ValueError(f"{whom}: no data set was given.")
-        sets = []
+        sets: list[Data] = []
         for name, matrix in zip(names, matrices, strict=True):
             needs = Needs(whom=f"{whom} (data set {name!r})")
             with open_samples(matrix, needs) as samples:
@@ -158,7 +158,7 @@ class SharedCodes(Descent):
     @cached_property
     def half_norm(self) -> Array:
         """½ Σ_i ‖X_i‖²."""
-        return sum(squared_norm(X) for X in self.sets) / 2
+        return added(squared_norm(X) for X in self.sets) / 2
 
     def dead(self, state: State) -> Array:
         """The number of rows of H without an entry > 0."""
@@ -173,4 +173,4 @@ def _stacked(sets: Sequence[Array]) -> Array:
         return scipy.sparse.csr_array(
             scipy.sparse.vstack([scipy.sparse.csr_array(data) for data in sets])
         )
-    return np.concatenate(sets)
+    return namespace(*sets).concat(sets)

@@ -11,6 +11,7 @@ import numpy as np
 
 from deepnmf.arrays import Array
 from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf, Node
+from deepnmf.arrays.tensors import to_numpy
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.budget import room_for_codes
 from deepnmf.samples.checks import check_blocks, check_size, float_type
@@ -47,7 +48,7 @@ class DaskSamples(Samples):
         self.features = int(X.shape[1])
 
     @cached_property
-    def data(self) -> Array:
+    def data(self) -> Blocked:
         # Chunks without samples, as filters leave them, join their neighbours.
         widths = tuple(int(width) for width in self.X.chunks[0] if width)
         X = self.X.rechunk({0: widths})
