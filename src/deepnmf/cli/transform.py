@@ -27,6 +27,7 @@ def transform(
     layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
 ) -> None:
     """Write the codes of samples, one row per sample."""
+    from deepnmf.arrays.tensors import to_numpy
     from deepnmf.models.storage import load_stored
 
     target = check_writable(output, OUTPUTS)
@@ -37,7 +38,7 @@ def transform(
         )
     stored = load_stored(model)
     dataset = inputs.load_data(data)
-    codes = stored.model.transform(inputs.prepare_for(stored, dataset), layer=layer)
+    codes = to_numpy(stored.model.transform(inputs.prepare_for(stored, dataset), layer=layer))
     write_codes(target, codes, dataset.sample_names)
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
 

@@ -201,9 +201,8 @@ class CheckpointFile:
             blocks = (file.get_tensor(name) for name in record["blocks"])
             return layout_of([self.like]).put(blocks, record["rows"], np.dtype(record["dtype"]))
         load = partial(self._loaded, file)
-        return layout_of([self.like]).keep(
-            [from_json(entry, STATES, load) for entry in record["each"]]
-        )
+        values = [from_json(entry, STATES, load) for entry in record["each"]]
+        return layout_of([self.like]).keep(values)
 
 
 def checkpoint_of(setting: Any) -> Checkpoint | None:

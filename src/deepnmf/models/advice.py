@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from typing import Any
+from typing import Protocol, TypeVar
 
 from deepnmf.arrays import Array, namespace
 from deepnmf.core.plan import Plan
@@ -51,19 +51,30 @@ def status(run: Run, tol: float, max_iter: int) -> tuple[str, bool]:
     )
 
 
-def interrupted(model: Any) -> bool:
+class Fitted(Protocol):
+    """What a fitted model tells about the end of its fit."""
+
+    tol: float
+    max_iter: int
+    reason_: str
+
+
+Model = TypeVar("Model", bound=Fitted)
+
+
+def interrupted(model: Fitted) -> bool:
     """Whether Ctrl-C ended the fit of a model early."""
     return getattr(model, "reason_", None) == "interrupted"
 
 
-def unfinished(model: Any) -> bool:
+def unfinished(model: Fitted) -> bool:
     """Whether a fit was stopped while its objective was still falling."""
     if model.reason_ == "limit":
         return bool(model.tol > 0 and model.max_iter > 0)
     return model.reason_ in ("callback", "interrupted")
 
 
-def complete(model: Any) -> Any:
+def complete(model: Model) -> Model:
     """The model. Raises KeyboardInterrupt if Ctrl-C ended its fit early, so that it does not count
     as one of many fits, and the others do not start."""
     if interrupted(model):

@@ -17,7 +17,7 @@ from deepnmf.samples.open import open_samples
 from deepnmf.samples.place import works_on_card
 
 Model = TypeVar("Model", bound=MatrixFactorization)
-BySet = Sequence[Sequence[Any]]
+BySet = Sequence[Sequence[MatrixFactorization]]
 """Models by training set and seed."""
 
 

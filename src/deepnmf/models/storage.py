@@ -31,7 +31,7 @@ REASONS = {"converged": "converged", "stopped by": "callback", "interrupted": "i
 class Stored(NamedTuple):
     """A model and the notes that were saved with it."""
 
-    model: Any
+    model: MatrixFactorization
     notes: dict[str, Any]
 
 
@@ -65,7 +65,7 @@ def _portable(name: str, value: Any) -> Any:
     return "auto" if name == "device" and value == "cuda" else value
 
 
-def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
+def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> MatrixFactorization:
     """Read a model that `model.save` wrote. `classes` are your own link, penalty, start and solver
     classes that the model uses."""
     return load_stored(path, classes).model

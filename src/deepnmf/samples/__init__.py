@@ -1,5 +1,5 @@
 """What X can be: arrays, sparse matrices, tensors, files, lists of blocks, Dask arrays.
 
-`open_samples` is the only code that asks. A new kind of input is one file here, and one line in
-`open.KINDS`.
+`open_samples` is the only code that asks which. To add a kind of input, write one file here and add
+one line to `open.KINDS`.
 """

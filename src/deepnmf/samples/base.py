@@ -1,4 +1,4 @@
-"""Samples as a model meets them: X as it came, and as the core works on it."""
+"""Samples as a model sees them: X as it was given, and as the core works on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Needs:
     fitting: bool = False
     """Whether the model is about to learn from the samples."""
     estimator: BaseEstimator | None = None
-    """The model, whose number and names of features samples must match if it is fitted."""
+    """The model. If it is fitted, samples must have its number and names of features."""
     signed: bool = False
     """Whether entries may be negative."""
     sparse: bool = True
@@ -32,7 +32,7 @@ class Needs:
     blocks: bool = False
     """Whether X may be worked on block by block."""
     why_no_blocks: str | None = None
-    """Why X in blocks is refused; without it such an X is brought into memory."""
+    """Why X in blocks is refused. None: such an X is loaded into memory."""
     device: str | None = None
     max_memory: str | int | None = None
     widest: int = 1
@@ -40,46 +40,46 @@ class Needs:
 
     @property
     def features(self) -> int | None:
-        """The number of features of a fitted model."""
+        """The number of features that samples must have; None if any will do."""
         return None if self.fitting else getattr(self.estimator, "n_features_in_", None)
 
     def without_model(self) -> Needs:
-        """The needs of single blocks, whose features have been counted."""
+        """The needs of a single block, whose number of features is already checked."""
         return replace(self, estimator=None, fitting=False)
 
 
 class Samples(ABC):
-    """Samples in one of the forms that X can have. Close them, or use them in a `with` block."""
+    """Samples of one kind. Close them after use, or use them in a `with` block."""
 
     X: Any
-    """X (n, m) as it came; in memory, after its checks."""
+    """X (n, m) as it was given; in memory, as the checks returned it."""
     features: int
     feature_names: np.ndarray | None = None
 
     @property
     @abstractmethod
     def data(self) -> Array:
-        """X as the core works on it: (m, n), a column per sample, where the work is done."""
+        """X as the core works on it: (m, n), one column per sample, where the work is done."""
 
     @abstractmethod
     def home(self, array: Array) -> Array:
-        """Weights in the library and on the device in which X came."""
+        """Weights in the array library and on the device of X."""
 
     @abstractmethod
     def rows(self, H: Array) -> Array:
-        """Codes (k, n) as (n, k), in the library and on the device in which X came."""
+        """Codes (k, n) as (n, k), in the array library and on the device of X."""
 
     def encoded(self, encode: Callable[[Array], Array], size: int) -> Array:
-        """The codes (n, size) of all samples, encode(X) for X (m, n)."""
+        """The codes (n, size) of all samples; `encode` maps X (m, n) to codes (size, n)."""
         del size
         return self.rows(encode(self.data))
 
     def fingerprint(self) -> dict[str, str]:
-        """What tells these samples from others."""
+        """What distinguishes these samples from others."""
         return fingerprint(self.data)
 
     def close(self) -> None:  # noqa: B027
-        """Release what is held for these samples."""
+        """Release the memory that these samples hold."""
 
     def __enter__(self) -> Self:
         return self

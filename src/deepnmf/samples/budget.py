@@ -1,4 +1,4 @@
-"""How much memory may be used: `max_memory`, and what the machine has."""
+"""How much memory may be used: `max_memory`, and the memory of the machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def room_for_codes(max_memory: str | int | None) -> float:
 
 
 def physical_memory() -> float:
-    """Bytes of memory that this machine has."""
+    """The memory of this machine, in bytes."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):

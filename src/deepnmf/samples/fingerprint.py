@@ -1,4 +1,4 @@
-"""What tells data from other data: size, type, blocks, and a checksum of the entries."""
+"""The fingerprint of data: size, type, blocks, and a checksum of the entries."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from deepnmf.arrays.blocks import Applied
 from deepnmf.arrays.tensors import is_tensor, to_numpy
 
 AT_ONCE = 10_000_000
-"""Entries that are brought into order at a time."""
+"""How many entries are copied to contiguous memory at a time."""
 
 
 def fingerprint(X: Array) -> dict[str, str]:
-    """The fingerprint of data (m, n), by what each of its numbers is called in messages."""
+    """The fingerprint of data (m, n). Its keys are the words that messages use."""
     if is_blocked(X):
         sums = X.layout.sweep(gather=[Applied(_checksum, (X.node,))]).gathered[0]
         widths = sorted(set(X.layout.widths), reverse=True)

@@ -1,4 +1,4 @@
-"""The one door for data: whatever X is, the core gets it through here."""
+"""The one door for data: every X reaches the core through `open_samples`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KINDS: tuple[Callable[[Any, Needs], Samples | None], ...] = (
     memory.opened_tensor,
     memory.opened,
 )
-"""What X can be, asked in this order. Each returns None for an X that is not of its kind."""
+"""The kinds of X, tried in this order. Each returns None for an X that is not of its kind."""
 
 
 def open_samples(X: Any, needs: Needs) -> Samples:
-    """X (n_samples, n_features), checked, as a model with these needs works on it."""
+    """Check X (n_samples, n_features), and open it for a model with these needs."""
     for opened in KINDS:
         samples = opened(X, needs)
         if samples is not None:

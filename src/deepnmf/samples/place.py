@@ -1,4 +1,4 @@
-"""Where the work is done: one table, for single fits and for stacks."""
+"""Where the work is done: one table for single fits and for stacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEVICES = ("cpu", "cuda", "auto")
 
 
 def place_of(X: Array, device: str | None) -> Literal["here", "cpu", "cuda"]:
-    """Where X is worked on.
+    """Where the work on X is done. "here" is where X is.
 
     | device | dense X                          | sparse X |
     | ---    | ---                              | ---      |
@@ -40,7 +40,7 @@ def place_of(X: Array, device: str | None) -> Literal["here", "cpu", "cuda"]:
 
 
 def placed(X: Array, device: str | None) -> Array:
-    """X where it is worked on."""
+    """X, moved to where the work is done."""
     place = place_of(X, device)
     if place == "cuda":
         return to_cuda(X)
@@ -53,7 +53,7 @@ def works_on_card(X: Array, device: str | None) -> bool:
 
 
 def refuse_card(device: str | None) -> None:
-    """Refuse a card for data by blocks."""
+    """Refuse a CUDA device for data in blocks."""
     if device == "cuda":
         raise ValueError(
             'device="cuda": data in blocks is fitted on the CPU. Use device="cpu", or give X as '

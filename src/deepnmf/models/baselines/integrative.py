@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -81,19 +80,15 @@ class IntegrativeNMF(SeveralSets):
             raise ValueError(f"transform: data sets {names} given, {self.names_} fitted.")
         bases = self._bases(names, sets)
         # One least squares problem for (H, V_1, …), in which the objective is convex.
-        grams = [gram(W) for W in bases]
+        grams = [np.asarray(gram(W)) for W in bases]
         crosses = [transposed_product(W, X_i) for W, X_i in zip(bases, sets, strict=True)]
-        rows: list[list[Array]] = [[added(grams), *grams]]
+        rows = [[np.sum(grams, axis=0), *grams]]
         for i, G in enumerate(grams):
             diagonal = [
                 (1 + float(self.strength)) * G if j == i else 0 * G for j in range(len(sets))
             ]
             rows.append([G, *diagonal])
-        problem = codes_problem(
-            np.block(cast("list[list[np.ndarray]]", rows)),
-            np.concatenate([added(crosses), *crosses]),
-            Zero(),
-        )
+        problem = codes_problem(np.block(rows), np.concatenate([added(crosses), *crosses]), Zero())
         blocks = Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * problem.C).F
         return blocks[: self.codes_.shape[1]].T
 

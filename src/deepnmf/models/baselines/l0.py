@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deepnmf.arrays import Array, choose, namespace, positive
 from deepnmf.models.baselines.constrained import ConstrainedNMF, Constraint, residual
@@ -103,7 +103,7 @@ class FewNonzeros(Constraint):
 class OnSupport(Quadratic):
     """A quadratic over the entries that a mask leaves."""
 
-    mask: Array | None = None
+    mask: Array = field(kw_only=True)
 
     def project(self, F: Array) -> Array:
         """The nearest feasible point."""

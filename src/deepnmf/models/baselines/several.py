@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from deepnmf.arrays import Array, added, namespace, squared_norm
+from deepnmf.arrays import Array, Data, added, namespace, squared_norm
 from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.core.loop import descend
 from deepnmf.core.stage import Descent
@@ -111,7 +111,7 @@ class SeveralSets(Factorization):
             )
         if not matrices:
             raise ValueError(f"{whom}: no data set was given.")
-        sets: list[Any] = []
+        sets: list[Data] = []
         for name, matrix in zip(names, matrices, strict=True):
             needs = Needs(whom=f"{whom} (data set {name!r})")
             with open_samples(matrix, needs) as samples:
@@ -173,4 +173,4 @@ def _stacked(sets: Sequence[Array]) -> Array:
         return scipy.sparse.csr_array(
             scipy.sparse.vstack([scipy.sparse.csr_array(data) for data in sets])
         )
-    return namespace(*sets).concat(list(sets))
+    return namespace(*sets).concat(sets)

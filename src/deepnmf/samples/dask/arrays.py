@@ -11,6 +11,7 @@ import numpy as np
 
 from deepnmf.arrays import Array
 from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf, Node
+from deepnmf.arrays.tensors import to_numpy
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.budget import room_for_codes
 from deepnmf.samples.checks import check_blocks, check_size, float_type
@@ -80,14 +81,16 @@ class DaskSamples(Samples):
             self.data.layout.close()
 
 
-def _encoded_chunk(rows: Any, needs: Needs, encode: Callable[[Array], Array], size: int) -> Array:
+def _encoded_chunk(
+    rows: Any, needs: Needs, encode: Callable[[Array], Array], size: int
+) -> np.ndarray:
     """The codes of one chunk, which is in memory now."""
     from deepnmf.samples.memory import opened as in_memory
 
     if rows.shape[0] == 0:
         return np.empty((0, size), float_type(rows.dtype, needs.whom))
     with in_memory(rows, needs) as samples:
-        return samples.encoded(encode, size)
+        return to_numpy(samples.encoded(encode, size))
 
 
 def _on_cluster(X: Any, widths: tuple[int, ...], client: Any) -> DaskLayout:
