@@ -23,7 +23,7 @@ def X(low_rank):
 
 
 @pytest.mark.filterwarnings("ignore:project_codes")
-@pytest.mark.filterwarnings("ignore:.* units are dead")
+@pytest.mark.filterwarnings("ignore:.* parts are dead")
 @some("link,model", [*zip(NONLINEAR, DEEP[1:], strict=True)], NONLINEAR, DEEP, full=True)
 def test_nonlinear_models(full, link, model, X, tmp_path):
     X = X if full else X[:5]
@@ -77,7 +77,7 @@ def test_codes_that_a_link_cannot_decode_are_refused(X):
         model.inverse_transform(Z)
 
 
-@pytest.mark.filterwarnings("ignore:.* units are dead")
+@pytest.mark.filterwarnings("ignore:.* parts are dead")
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
 def test_sparse_data_through_a_link_without_densifying(link, X, monkeypatch):
     X = X * (X > 0.4)
@@ -91,7 +91,7 @@ def test_sparse_data_through_a_link_without_densifying(link, X, monkeypatch):
     assert fitted.reconstruction_err_ == pytest.approx(dense.reconstruction_err_, rel=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:.* units are dead")
+@pytest.mark.filterwarnings("ignore:.* parts are dead")
 @pytest.mark.filterwarnings("ignore:partial_fit. the first batch")  # their data are small
 @pytest.mark.long
 def test_scikit_learns_own_checks_through_a_link():

@@ -19,7 +19,7 @@ def batches(X, size):
     return [X[low : low + size] for low in range(0, X.shape[0], size)]
 
 
-@pytest.mark.filterwarnings("ignore:.* units are dead")
+@pytest.mark.filterwarnings("ignore:.* parts are dead")
 @pytest.mark.parametrize(
     ("preset", "link"),
     [(preset, LINKS[0]) for preset in DEEP]

@@ -104,7 +104,7 @@ class Root(Link):
     """g(x) = √x, φ(x) = x² on [0, ∞): the link of Square_1 and Square_2.
 
     At the edge φ′(0) = 0: a unit whose input is 0 for every sample has no gradient. Training
-    counts such dead units, and revives those that can lower the objective.
+    counts such dead parts, and revives those that can lower the objective.
     """
 
     degree = 2.0

@@ -137,7 +137,7 @@ def test_dead_units_are_reported(call, tmp_path, rng):
     arguments = ("fit", tmp_path / "d.npy", "-o", tmp_path / "m", "--layers", "64,16", *FEW)
     code, out, _ = call(*arguments, "--link", "root", "--mu", "100")
     assert code == 0
-    assert re.search(r"^dead units +\d+ of 80: no sample uses them", out, re.M)
+    assert re.search(r"^dead parts +\d+ of 80: no sample uses them", out, re.M)
     code, out, _ = call("info", tmp_path / "m", "--json")
     assert json.loads(out)["dead_units"] > 0
 

@@ -268,6 +268,6 @@ def test_a_unit_that_nobody_needs_stays_dead(rng):
 
 def test_dead_units_are_warned_of(rng):
     model = deepnmf.sdnmf_l((64, 16), mu=100.0, link="root", random_state=0, max_iter=20)
-    with pytest.warns(UserWarning, match=r"\d+ of 80 units are dead.*Use smaller layers"):
+    with pytest.warns(UserWarning, match=r"\d+ of 80 parts are dead.*Use smaller layers"):
         model.fit(rng.random((20, 3)))
     assert model.history_[-1]["dead"] > 8

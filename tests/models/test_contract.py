@@ -69,7 +69,7 @@ class TestL1:
         assert float(L1(0.3).value(F)) == pytest.approx(0.3 * F.sum())
         np.testing.assert_allclose(L1(0.3).gradient(F) + 0 * F, 0.3)
 
-    @pytest.mark.filterwarnings("ignore:.* units are dead")
+    @pytest.mark.filterwarnings("ignore:.* parts are dead")
     @pytest.mark.parametrize("side", ["penalty_W", "penalty_H"])
     @pytest.mark.parametrize("link", ["identity", "root", "tanh"])
     def test_no_sweep_raises_the_objective(self, side, link, X):

@@ -51,7 +51,7 @@ class Layout:
         """The first sample of every block."""
         return [0, *np.cumsum(self.widths)[:-1].tolist()]
 
-    def each(self, node: Node) -> Iterator[Value]:
+    def each(self, node: Source) -> Iterator[Value]:
         """The value of a node for every block, in order."""
         for index in range(len(self.widths)):
             yield node.value(index, {})
@@ -63,11 +63,11 @@ class Layout:
             store[index] = block
         return Blocked(Leaf(store), self, rows, dtype)
 
-    def keep(self, values: Iterable[Value]) -> Node:
+    def keep(self, values: Iterable[Value]) -> Source:
         """Store one small value per block."""
         return Leaf(list(values))
 
-    def mend(self, array: Blocked, recipe: Node) -> None:
+    def mend(self, array: Blocked, recipe: Source) -> None:
         """Say how to compute lost blocks of a stored array again."""
 
     def close(self) -> None:
@@ -76,9 +76,9 @@ class Layout:
     def sweep(
         self,
         store: Sequence[ToStore] = (),
-        sums: Sequence[Node] = (),
-        collect: Sequence[Node] = (),
-        gather: Sequence[Node] = (),
+        sums: Sequence[Source] = (),
+        collect: Sequence[Source] = (),
+        gather: Sequence[Source] = (),
     ) -> Swept:
         """One pass over the blocks. It stores arrays, adds up sums, collects small values for the
         next pass over the same block, and gathers small values in lists."""
@@ -109,10 +109,10 @@ class Layout:
 class ToStore(NamedTuple):
     """An array to store in blocks. `recipe` computes a lost block again."""
 
-    node: Node
+    node: Source
     rows: int
     dtype: DTypeLike
-    recipe: Node | None = None
+    recipe: Source | None = None
 
 
 @dataclass
@@ -121,11 +121,11 @@ class Swept:
 
     stored: list[Blocked]
     sums: list[Value]
-    collected: list[Node]
+    collected: list[Source]
     gathered: list[list[Value]]
 
 
-class Node(ABC):
+class Source(ABC):
     """A step of a pass: computes a value for every block."""
 
     def value(self, index: int, known: Known) -> Value:
@@ -141,7 +141,7 @@ class Node(ABC):
 
 
 @dataclass(eq=False)
-class Leaf(Node):
+class Leaf(Source):
     """Blocks that exist: anything with `blocks[index]`."""
 
     blocks: Blocks
@@ -152,7 +152,7 @@ class Leaf(Node):
 
 
 @dataclass(eq=False)
-class Applied(Node):
+class Applied(Source):
     """A function of other nodes, and of arguments that are the same for every block."""
 
     function: Function
@@ -161,17 +161,17 @@ class Applied(Node):
 
     def make(self, index: int, known: Known) -> Value:
         values = [
-            argument.value(index, known) if isinstance(argument, Node) else argument
+            argument.value(index, known) if isinstance(argument, Source) else argument
             for argument in self.arguments
         ]
         return self.function(*values, **self.options)
 
 
 @dataclass(eq=False)
-class Item(Node):
+class Item(Source):
     """One of the several results of a node."""
 
-    node: Node
+    node: Source
     place: int
 
     def make(self, index: int, known: Known) -> Value:
@@ -194,7 +194,7 @@ class Blocked:
     ndim = 2
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
-    def __init__(self, node: Node, layout: Layout, rows: int, dtype: DTypeLike) -> None:
+    def __init__(self, node: Source, layout: Layout, rows: int, dtype: DTypeLike) -> None:
         self.node, self.layout = node, layout
         self.shape = (rows, layout.samples)
         self.dtype = np.dtype(dtype)
@@ -203,7 +203,7 @@ class Blocked:
         """The blocks, in order."""
         return self.layout.each(self.node)
 
-    def stored(self, recipe: Node | None = None) -> Blocked:
+    def stored(self, recipe: Source | None = None) -> Blocked:
         """The same array, computed once and stored."""
         rows, _ = self.shape
         return self.layout.sweep([ToStore(self.node, rows, self.dtype, recipe)]).stored[0]

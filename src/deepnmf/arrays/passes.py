@@ -16,7 +16,7 @@ from deepnmf.arrays.blocks import (
     Applied,
     Blocked,
     Item,
-    Node,
+    Source,
     ToStore,
     Value,
     lazy,
@@ -46,7 +46,7 @@ class Recipe(NamedTuple):
     arguments: tuple[Value, ...]
 
     @property
-    def node(self) -> Node:
+    def node(self) -> Source:
         """The recipe as a step of a pass."""
         return Applied(self.function, nodes_of(self.arguments))
 

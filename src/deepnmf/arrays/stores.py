@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,6 +53,7 @@ class FileBlocks:
         self.layout, self.rows, self.dtype = layout, rows, np.dtype(dtype)
         self.starts = layout.starts()
         self.file = tempfile.TemporaryFile(prefix="deepnmf-codes-")  # noqa: SIM115
+        weakref.finalize(self, self.file.close)
 
     def __setitem__(self, index: int, block: np.ndarray) -> None:
         data = memoryview(np.ascontiguousarray(block, dtype=self.dtype).data).cast("B")

@@ -296,7 +296,7 @@ def _show(summary: Summary) -> None:
         say(f"zeros in W_{layer}    {zeros:.0%}")
     if summary["dead_units"]:
         say(
-            f"dead units      {summary['dead_units']} of {sum(summary['layers'])}: no sample uses "
+            f"dead parts      {summary['dead_units']} of {sum(summary['layers'])}: no sample uses "
             "them; try smaller layers, a weaker penalty or a larger --fill"
         )
     say(f"time            {summary['seconds']:.1f} s, {summary['sweeps']} fine-tuning sweeps")

@@ -1,4 +1,4 @@
-"""Dead units: counted, and revived if that lowers the objective.
+"""Dead parts: counted, and revived if that lowers the objective.
 
 A unit of layer l − 1 is dead when nothing reaches it or it reaches nothing: its row of W_l (of H_L
 for the last layer) or its column of W_{l-1} is zero. If φ′(0) = 0, as for the square, a dead row of
@@ -20,7 +20,7 @@ TRIALS = 6
 
 
 def count_dead(link: Link, weights: Sequence[Array], used: Array) -> Array:
-    """Dead units of all layers, per run; `used` (…, k_L) says which rows of H_L are not 0."""
+    """Dead parts of all layers, per run; `used` (…, k_L) says which rows of H_L are not 0."""
     xp = namespace(used)
     counts = []
     for layer, W in enumerate(weights):

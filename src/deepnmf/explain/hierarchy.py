@@ -179,7 +179,7 @@ def distinctions(H: np.ndarray, y: np.ndarray, label: Label) -> tuple[Distinct, 
 def summaries(
     model: MatrixFactorization, X: Array | None = None, near: float = NEAR
 ) -> tuple[LayerSummary, ...]:
-    """Sparsity, dead units and near-equal parts, layer by layer.
+    """Sparsity, dead parts and near-equal parts, layer by layer.
 
     With X, units that no sample uses are counted as dead too.
     """

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from deepnmf.arrays import Array, kept_as
-from deepnmf.arrays.blocks import Blocked, Node, layout_of
+from deepnmf.arrays.blocks import Blocked, Source, layout_of
 from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.arrays.trees import fold, is_named
@@ -166,7 +166,7 @@ class CheckpointFile:
         write_atomically(self.path, lambda file: tensors.write(file, metadata))
 
     def _packed(self, tensors: TensorFile, value: Any) -> Any:
-        return to_json(value, lambda leaf: self._stored(tensors, leaf), leaves=(Node,))
+        return to_json(value, lambda leaf: self._stored(tensors, leaf), leaves=(Source,))
 
     def _stored(self, tensors: TensorFile, value: Any) -> Any:
         """What the JSON holds in place of an array, or of one value per block."""
@@ -182,7 +182,7 @@ class CheckpointFile:
             rows, widths = value.shape[0], value.layout.widths
             names = [tensors.add(value.dtype, (rows, n), lambda: next(blocks)) for n in widths]
             return {"blocks": names, "rows": rows, "dtype": value.dtype.name}
-        if isinstance(value, Node):
+        if isinstance(value, Source):
             each = layout_of([self.like]).each(value)
             return {"each": [self._packed(tensors, entry) for entry in each]}
         if value is None or isinstance(value, bool | int | float | str):

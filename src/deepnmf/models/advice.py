@@ -83,11 +83,11 @@ def complete(model: Model) -> Model:
 
 
 def warn_of_dead_units(plan: Plan, run: Run) -> None:
-    """Warn if more than a tenth of the units are dead. Through a link they stay so."""
+    """Warn if more than a tenth of the parts are dead. Through a link they stay so."""
     dead = run.history[-1]["dead"] if run.history else 0
     if not plan.link.linear and len(plan.sizes) > 1 and dead > sum(plan.sizes) / 10:
         warn(
-            f"{dead} of {sum(plan.sizes)} units are dead: no sample uses them. Use smaller layers, "
+            f"{dead} of {sum(plan.sizes)} parts are dead: no sample uses them. Use smaller layers, "
             "a weaker penalty, or a larger fill of the start, such as fill=0.1 for samples of unit "
             "norm.",
             UserWarning,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deepnmf.arrays import Array
-from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf, Node
+from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf, Source
 from deepnmf.arrays.tensors import to_numpy
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.budget import room_for_codes
@@ -54,7 +54,7 @@ class DaskSamples(Samples):
         X = self.X.rechunk({0: widths})
         client = _client()
         if client is None:
-            node: Node = Leaf(Chunks(X, self.dtype))
+            node: Source = Leaf(Chunks(X, self.dtype))
             layout = Layout(widths, room=room_for_codes(self.needs.max_memory))
         else:
             node, layout = Data(self.dtype), _on_cluster(X, widths, client)

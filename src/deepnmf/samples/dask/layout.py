@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from deepnmf.arrays import Array
-from deepnmf.arrays.blocks import Blocked, Layout, Node, Swept, ToStore
+from deepnmf.arrays.blocks import Blocked, Layout, Source, Swept, ToStore
 from deepnmf.samples.dask.replay import ClusterError, Log
 from deepnmf.samples.dask.workers import (
     Held,
@@ -70,7 +70,7 @@ class DaskLayout(Layout):
     """The names that are needed and that every block has."""
     log: Log = field(default_factory=Log)
 
-    def each(self, node: Node) -> Iterator[Any]:
+    def each(self, node: Source) -> Iterator[Any]:
         for index in range(len(self.widths)):
             _, [[value]] = self._run(Pass(gather=[node]), [index])
             yield value
@@ -78,7 +78,7 @@ class DaskLayout(Layout):
     def put(self, blocks: Iterable[Array], rows: int, dtype: Any) -> Blocked:
         return Blocked(self.keep(blocks), self, rows, dtype)
 
-    def keep(self, values: Iterable[Any]) -> Node:
+    def keep(self, values: Iterable[Any]) -> Source:
         held = self._held(uuid.uuid4().hex, None)
         self.log.complete = False  # these values come from the client, and no pass repeats them
         for index, value in enumerate(values):
@@ -91,23 +91,23 @@ class DaskLayout(Layout):
         with contextlib.suppress(Exception):
             self.client.run(forget, sorted(self.names), on_error="ignore")
 
-    def _held(self, name: str, recipe: Node | None) -> Held:
+    def _held(self, name: str, recipe: Source | None) -> Held:
         """An array that workers hold for as long as the client has this object."""
         held = Held(name, recipe)
         self.names.add(name)
         weakref.finalize(held, self.dropped.append, name)
         return held
 
-    def mend(self, array: Blocked, recipe: Node) -> None:
+    def mend(self, array: Blocked, recipe: Source) -> None:
         if isinstance(array.node, Held):
             array.node.recipe = recipe
 
     def sweep(
         self,
         store: Sequence[ToStore] = (),
-        sums: Sequence[Node] = (),
-        collect: Sequence[Node] = (),
-        gather: Sequence[Node] = (),
+        sums: Sequence[Source] = (),
+        collect: Sequence[Source] = (),
+        gather: Sequence[Source] = (),
     ) -> Swept:
         drop = [self.dropped.pop() for _ in range(len(self.dropped))]
         self.live.difference_update(drop)

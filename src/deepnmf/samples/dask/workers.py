@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import uuid
 from collections.abc import Iterable, Sequence
@@ -10,17 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.arrays.blocks import Node
+from deepnmf.arrays.blocks import Source
 from deepnmf.samples.disk import as_block
 
 HELD: dict[str, dict[int, Any]] = {}
 """On a worker: blocks by the name of their array and their number."""
-PROCESS = uuid.uuid4().hex
-"""Tells this worker process from one that is restarted at the same address."""
+START = uuid.uuid4().hex
+
+
+def process() -> str:
+    """What tells this worker from one that starts at its address after it has died. Workers that
+    were forked share `START`, but not their number."""
+    return f"{START}-{os.getpid()}"
 
 
 @dataclass(eq=False)
-class Data(Node):
+class Data(Source):
     """The block of X that a task receives."""
 
     dtype: np.dtype
@@ -31,7 +37,7 @@ class Data(Node):
 
 
 @dataclass(eq=False)
-class Value(Node):
+class Value(Source):
     """The value that a task receives besides its block of X."""
 
     def make(self, index: int, known: dict[Any, Any]) -> Any:
@@ -40,11 +46,11 @@ class Value(Node):
 
 
 @dataclass(eq=False)
-class Held(Node):
+class Held(Source):
     """Blocks that workers keep by name. A worker that does not have one uses the recipe."""
 
     name: str
-    recipe: Node | None
+    recipe: Source | None
 
     def make(self, index: int, known: dict[Any, Any]) -> Any:
         block = known["held"].get(self.name)
@@ -58,9 +64,9 @@ class Pass:
     """What workers do in one pass: arrays to store by name, values to sum over the blocks, values
     to send back for every block, and names to drop first."""
 
-    store: Sequence[tuple[str, Node]] = ()
-    sums: Sequence[Node] = ()
-    gather: Sequence[Node] = ()
+    store: Sequence[tuple[str, Source]] = ()
+    sums: Sequence[Source] = ()
+    gather: Sequence[Source] = ()
     drop: Sequence[str] = ()
 
 
@@ -83,7 +89,7 @@ def work(task: Pass, index: int, data: Any, value: Any = None) -> Results:
     sums = [np.asarray(node.value(index, known)) for node in task.sums]
     gathered = [node.value(index, known) for node in task.gather]
     hold(index, stored)
-    return Results(sums, [array.dtype for array in sums], {index: gathered}, {index: PROCESS})
+    return Results(sums, [array.dtype for array in sums], {index: gathered}, {index: process()})
 
 
 def holding(index: int) -> dict[str, Any]:
@@ -130,7 +136,7 @@ def restored(
         task: Pass = pickle.loads(written)
         held |= {name: node.value(index, known) for name, node in task.store}
     hold(index, {name: value for name, value in held.items() if name in names})
-    return PROCESS
+    return process()
 
 
 def merged(results: list[Results]) -> Results:
