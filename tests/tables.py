@@ -53,6 +53,8 @@ LIBRARIES = ["numpy", "torch"]
 DTYPES = ["float64", "float32"]
 BRIEF = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 """For tests of what comes after a fit, however brief it was."""
+DEAD = pytest.mark.filterwarnings("ignore:.* parts are dead")
+"""For fits through links that lose parts, which is not what is tested."""
 
 
 def named(value: object) -> str:

@@ -17,7 +17,7 @@ from deepnmf.files.checkpoint import Checkpoint
 from deepnmf.samples.dask import layout as daskblocks
 from deepnmf.samples.dask import replay
 from tests.laws import ends_as_in_one_piece
-from tests.tables import DEEP, LINKS, each, long
+from tests.tables import DEAD, DEEP, LINKS, each, long
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -49,9 +49,10 @@ def shared(processes):
 def client(shared):
     """Of two workers, whatever a test has done to those before: Dask starts new ones."""
     yield shared
-    shared.wait_for_workers(2, timeout=60)
+    shared.wait_for_workers(2, timeout=180)
 
 
+@DEAD
 @each("preset,link", DEEP, LINKS)
 def test_chunks_are_one_piece(preset, link, X):
     """Without a cluster, by threads."""
@@ -184,7 +185,7 @@ def test_a_worker_that_comes_back_where_it_died(method, X, processes):
                 os.kill(victim, signal.SIGKILL)
                 while victim in client.run(os.getpid, on_error="ignore").values():
                     pass
-                client.wait_for_workers(2, timeout=60)
+                client.wait_for_workers(2, timeout=180)
 
         model = deepnmf.dnmf((4, 2), callback=kill, **QUICK)
         model.fit(da.from_array(X, chunks=(40, 30)))

@@ -19,7 +19,7 @@ from deepnmf.models.settings import memory
 from deepnmf.samples.disk import to_rows
 from deepnmf.starts import Given
 from tests.laws import ends_as_in_one_piece
-from tests.tables import DEEP, DTYPES, LINKS, NONLINEAR, SCALINGS, each, some
+from tests.tables import DEAD, DEEP, DTYPES, LINKS, NONLINEAR, SCALINGS, each, some
 
 QUICK: dict[str, Any] = {"max_iter": 10, "pretrain_iter": 8, "tol": 0.0, "random_state": 0}
 
@@ -65,6 +65,7 @@ def in_memory(X, folder):
 KINDS = [in_list, in_sparse_list, in_memmap, in_hdf5, in_zarr, in_memory]
 
 
+@DEAD
 @some(
     "link,preset,scaling",
     [

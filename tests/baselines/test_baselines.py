@@ -34,7 +34,7 @@ from deepnmf.samples.open import open_samples
 from deepnmf.solvers import Nesterov
 from deepnmf.starts import Given
 from tests import laws
-from tests.tables import each, long
+from tests.tables import BRIEF, each, long
 
 QUICK: dict[str, Any] = {"max_iter": 15, "tol": 0.0, "random_state": 0}
 METHODS: dict[str, Any] = {
@@ -133,6 +133,7 @@ def test_tensors_equal_arrays(method, X, monkeypatch):
     assert there.reconstruction_err_ == pytest.approx(here.reconstruction_err_, rel=1e-6)
 
 
+@BRIEF
 @each("name,tol", [name for name in METHODS if METHODS[name].stacks], [0.0, 1e-2])
 def test_a_run_of_a_stack_is_the_run_by_itself(name, tol, X):
     torch = pytest.importorskip("torch")
