@@ -44,7 +44,7 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
 
     On a CUDA device (tensors on it, or a model with `device`), the fits run together in stacks that
     fit its memory, and each gives the same model as a fit of its own, up to rounding. On a CPU, and
-    for baselines that cannot be stacked, they run one after the other.
+    for baselines that cannot be stacked, they run one by one.
     """
     model.check()
     if getattr(model, "checkpoint", None) is not None:
