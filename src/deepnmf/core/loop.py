@@ -42,6 +42,7 @@ def descend(
     are then those of the point.
     """
     loop = _Loop(stage, factors, tol, watch, stage_name, layer)
+    del factors  # the start would stay in memory until the end of the stage
     if watch.stopped is not None:
         return loop.ended(watch.stopped)
     if begun is not None:
