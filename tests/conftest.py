@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from deepnmf.arrays.cpu import products, threads
 from deepnmf.data.datasets import DATASETS, locate
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
@@ -74,6 +75,15 @@ def place(library: str, dtype: str) -> Place:
         return torch.from_numpy(array.copy())
 
     return put
+
+
+@pytest.fixture
+def use_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Shares even small work among a number of threads, however many cores there are and however
+    busy they are."""
+    monkeypatch.setattr(threads, "SMALL", 0)
+    monkeypatch.setattr(products, "LARGE", 0)
+    return lambda number: monkeypatch.setattr(threads, "usable", lambda: number)
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from threadpoolctl import threadpool_limits
 
 from deepnmf.arrays import operations as ours
-from deepnmf.arrays.cpu import threads
 
 
 @given(
@@ -50,8 +48,8 @@ def test_sparse_products_equal_dense_ones(rng):
 
 @pytest.mark.parametrize("form", ["csr", "csc"])
 @pytest.mark.parametrize("columns", [1, 5, 33])
-def test_products_with_sparse_matrices_in_threads(form, columns, dtype, rng, monkeypatch):
-    monkeypatch.setattr("deepnmf.arrays.cpu.threads.SMALL", 0)
+def test_products_with_sparse_matrices_in_threads(form, columns, dtype, rng, use_threads):
+    use_threads(3)
     X = scipy.sparse.random(60, 45, density=0.2, random_state=3, format=form, dtype=dtype)
     A, H = rng.random((60, columns)).astype(dtype), rng.random((columns, 45)).astype(dtype)
     rtol = 1e-12 if dtype == "float64" else 1e-5
@@ -145,8 +143,8 @@ def test_columns_of_zeros_are_added(rng):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (16, 40), (33, 65), (5, 300), (2000, 17)])
-def test_rows_in_order(shape, rng, dtype, monkeypatch):
-    monkeypatch.setattr(threads, "SMALL", 0)
+def test_rows_in_order(shape, rng, dtype, use_threads):
+    use_threads(3)
     A = rng.random(shape).astype(dtype)
     for matrix in (A, A.T, np.asfortranarray(A), A[:, ::2], A[None]):
         found = ours.in_order(matrix)
@@ -164,9 +162,8 @@ def test_sums_that_cancel_are_in_double_precision(shape, rng):
         assert float(ours.squared_norm(order)) == pytest.approx(square, rel=1e-12)
 
 
-def test_such_sums_do_not_depend_on_threads_or_order(rng, monkeypatch):
+def test_such_sums_do_not_depend_on_threads_or_order(rng, use_threads):
     """Whatever the order in memory, and the same with any number of threads."""
-    monkeypatch.setattr(threads, "SMALL", 0)
     U, V = (1e4 * rng.standard_normal((700, 130)).astype("float32") for _ in range(2))
     exact = np.sum(U.astype(float) * V)
     scale = float(np.linalg.norm(U) * np.linalg.norm(V))
@@ -174,15 +171,15 @@ def test_such_sums_do_not_depend_on_threads_or_order(rng, monkeypatch):
     for one, other in [*orders, (U.T, V.T)]:
         found = []
         for number in (1, 2, 5):
-            with threadpool_limits(number, user_api="blas"):
-                found.append(float(ours.precise_inner(one, other)))
+            use_threads(number)
+            found.append(float(ours.precise_inner(one, other)))
         assert found[0] == pytest.approx(exact, abs=1e-14 * scale)
         assert found[1:] == found[:1] * 2
 
 
-def test_looking_ahead_is_one_formula(rng, monkeypatch):
+def test_looking_ahead_is_one_formula(rng, use_threads):
     """Compiled for arrays that lie alike, by array operations for others: the same numbers."""
-    monkeypatch.setattr(threads, "SMALL", 0)
+    use_threads(3)
     F, before = rng.random((2, 40, 30)).astype("float32")
     beta = np.full((1, 1), 0.7, "float32")
     expected = np.maximum(F + beta * (F - before), 0)

@@ -7,10 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.optimize
-from threadpoolctl import threadpool_limits
 
 import deepnmf
-from deepnmf.arrays.cpu import threads
 from deepnmf.core.training import train
 from deepnmf.penalties import Penalty, Ridge, SquaredL1, Zero
 from deepnmf.solvers import Auto, Coordinate, Nesterov
@@ -129,24 +127,15 @@ def test_passes_stop_by_what_they_gain(rng):
     np.testing.assert_allclose(H, problem.C)
 
 
-def test_threads_do_not_change_a_result(rng, monkeypatch):
-    monkeypatch.setattr(threads, "SMALL", 0)
+def test_threads_do_not_change_a_result(rng, use_threads):
     A, C = gram(rng, 40), 30 * rng.random((40, 1000))
     problem = codes_problem(A, C, Ridge(0.1))
     results = []
     for number in (1, 2, 5):
-        with threadpool_limits(number, user_api="blas"):
-            results.append(Coordinate().update(problem, np.zeros((40, 1000))).F)
+        use_threads(number)
+        results.append(Coordinate().update(problem, np.zeros((40, 1000))).F)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
-
-
-@pytest.mark.parametrize("pieces", [1, 3, 1000])
-def test_shared_work_is_done_once_and_in_order(pieces):
-    for number in (1, 2, 5):
-        with threadpool_limits(number, user_api="blas"):
-            parts = threads.share(lambda begin, end: list(range(begin, end)), pieces, 1e9)
-        assert [piece for part in parts for piece in part] == list(range(pieces))
 
 
 @some(
@@ -213,7 +202,7 @@ def test_a_unit_that_hardly_anything_uses_stays_where_it_is(shape, penalty, rng)
 
 def test_extrapolation_saves_sweeps(digits):
     class Plain(Coordinate):
-        def extrapolates(self, X):
+        def extrapolates(self, X, *, linear):
             return False
 
     settings = plan_of_one_layer()
@@ -237,5 +226,6 @@ def test_tensors_are_refused_by_name_and_taken_by_auto(low_rank):
     fitted = deepnmf.dnmf(4, **settings).fit(X)
     same = deepnmf.dnmf(4, solver="nesterov", **settings).fit(X)
     assert fitted.reconstruction_err_ == same.reconstruction_err_
-    assert Auto().extrapolates(low_rank)
-    assert not Auto().extrapolates(X)
+    assert Auto().extrapolates(low_rank, linear=True)
+    assert not Auto().extrapolates(X, linear=True)
+    assert Auto().extrapolates(X, linear=False)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from deepnmf.arrays.array import Array
+from deepnmf.arrays.cpu.products import matmul
 from deepnmf.arrays.stores import Blocks, store_for
 
 Block: TypeAlias = Array
@@ -237,7 +238,7 @@ class Blocked:
     def __invert__(self) -> Blocked:
         return lazy(operator.invert, self)
 
-    __rmatmul__ = _backward(operator.matmul)
+    __rmatmul__ = _backward(matmul)
     __add__, __radd__ = _forward(operator.add), _backward(operator.add)
     __sub__, __rsub__ = _forward(operator.sub), _backward(operator.sub)
     __mul__, __rmul__ = _forward(operator.mul), _backward(operator.mul)
@@ -256,7 +257,7 @@ class Turned:
 
 
 def _product_of_transposed(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    return A @ B.T
+    return matmul(A, B.T)
 
 
 def lazy(function: Function, *arguments: object, **options: object) -> Blocked:

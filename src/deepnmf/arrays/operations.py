@@ -17,6 +17,7 @@ import scipy.sparse
 from deepnmf.arrays.array import Array, Dense
 from deepnmf.arrays.blocks import Blocked, lazy, total
 from deepnmf.arrays.cpu import onepass
+from deepnmf.arrays.cpu.products import matmul
 from deepnmf.arrays.kinds import is_numpy, is_sparse, namespace
 from deepnmf.arrays.tensors import is_tensor, runs_kernels, tensor_like, to_numpy
 
@@ -67,7 +68,9 @@ def repeated(X: Array, times: int) -> Array:
 
 
 def to_device(array: Array, like: Array) -> Array:
-    """`array` (NumPy or of the same library) in the library, dtype and device of `like`."""
+    """`array`, of NumPy or torch, in the library, dtype and device of `like`."""
+    if is_tensor(array) and not is_tensor(like):
+        array = to_numpy(array)  # NumPy cannot read tensors on a card
     if is_sparse(like) or isinstance(like, Blocked):
         return np.asarray(array, dtype=like.dtype)
     xp = namespace(like)
@@ -176,6 +179,13 @@ def column_dots(U: Array, V: Array) -> Array:
     if fused is not None and fused.single(U, V):
         return fused.column_dot(U, V)
     return namespace(U, V).sum(U * V, axis=-2, keepdims=True)
+
+
+def squared_columns(X: Array) -> Array:
+    """‖x_j‖² for every column j of dense or sparse X: (…, 1, n)."""
+    if is_sparse(X):
+        return np.asarray(X.multiply(X).sum(axis=0)).reshape(1, -1)
+    return column_dots(X, X)
 
 
 def doubled_product(A: Array, B: Array) -> Array:
@@ -340,7 +350,7 @@ def transposed_product(A: Array, X: Array, *, by_rows: bool = False) -> Array:
         return onepass.sparse_product(X, np.asarray(A), turned=True).T
     if fused_kernels(X) is not None and not by_rows:
         return (X.mT @ A).mT
-    return A.mT @ X
+    return matmul(A.mT, X)
 
 
 def product_transposed(X: Array, H: Array) -> Array:
@@ -349,7 +359,7 @@ def product_transposed(X: Array, H: Array) -> Array:
         return total(product_transposed, X, H)
     if is_sparse(X):
         return onepass.sparse_product(X, np.asarray(H).T)
-    return X @ H.mT
+    return matmul(X, H.mT)
 
 
 def added(terms: Iterable[Array]) -> Array:
@@ -359,7 +369,7 @@ def added(terms: Iterable[Array]) -> Array:
 
 def gram(W: Array) -> Array:
     """Wᵀ W."""
-    return W.mT @ W
+    return matmul(W.mT, W)
 
 
 def squared_norm(X: Array) -> Dense:

@@ -10,7 +10,9 @@ from deepnmf.arrays.kinds import Array, is_blocked, is_numpy, is_sparse, namespa
 from deepnmf.arrays.operations import (
     divisor,
     eigh,
+    gram,
     in_order,
+    matmul,
     orthonormal,
     positive,
     product_transposed,
@@ -69,7 +71,7 @@ EXTRA, ITERATIONS = 10, 8
 def _gram_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
     """From X Xᵀ, for X with no more rows than columns."""
     double = to_double(X)
-    U, sigma = _left_vectors(double @ double.mT, k, X)
+    U, sigma = _left_vectors(gram(double.mT), k, X)
     return U, sigma, _right_vectors(U, sigma, X)
 
 
@@ -79,11 +81,11 @@ def _left_vectors(G: Array, k: int, X: Array) -> tuple[Array, Array]:
     size = min(k + EXTRA, X.shape[-2])
     # Tensors: eigenvectors would be computed for one run after the other.
     if (6 if is_numpy(X) else 3) * size <= X.shape[-2]:
-        basis = orthonormal(G @ _noise(X.shape[-2], size, G))
+        basis = orthonormal(matmul(G, _noise(X.shape[-2], size, G)))
         for _ in range(ITERATIONS):
-            basis = orthonormal(G @ basis)
-        squares, vectors = eigh(basis.mT @ G @ basis)
-        vectors = basis @ vectors
+            basis = orthonormal(matmul(G, basis))
+        squares, vectors = eigh(basis.mT @ matmul(G, basis))
+        vectors = matmul(basis, vectors)
     else:
         squares, vectors = eigh(G)
     # In row-major order: a product with a flipped view can be a hundred times slower.
@@ -120,7 +122,7 @@ def _double_gram(X: Array) -> Array:
     if is_sparse(X):
         return (X.astype(np.float64) @ X.T).toarray()
     double = to_double(X)
-    return double @ double.T
+    return gram(double.T)
 
 
 def _there_and_back(X: Array, basis: Array) -> Array:
@@ -142,12 +144,12 @@ def _subspace_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
             basis = orthonormal(product_transposed(X, transposed_product(basis, X)))
     image = product_transposed(X, basis.mT) if on_samples else transposed_product(basis, X).mT
     double = to_double(image)
-    squares, vectors = eigh(double.mT @ double)
+    squares, vectors = eigh(gram(double))
     del double
     xp = namespace(image)
     vectors = xp.astype(in_order(xp.flip(vectors, axis=-1)), image.dtype, copy=False)
     sigma = xp.sqrt(positive(xp.astype(xp.flip(squares, axis=-1), image.dtype, copy=False)))
-    long = (image @ vectors) / divisor(sigma)[..., None, :]
+    long = matmul(image, vectors) / divisor(sigma)[..., None, :]
     short = basis @ vectors
     return (long, sigma, short.mT) if on_samples else (short, sigma, long.mT)
 

@@ -24,11 +24,19 @@ def is_tensor(X: object) -> TypeGuard[torch.Tensor]:
     return loaded is not None and isinstance(X, loaded.Tensor)
 
 
-def is_strided(X: torch.Tensor) -> bool:
-    """Whether a tensor is dense: neither sparse nor in another special layout."""
+def why_not_dense(X: torch.Tensor) -> str | None:
+    """Why a tensor is not an array of real numbers; None if it is one."""
     import torch
 
-    return not X.is_sparse and X.layout == torch.strided
+    if X.is_meta:
+        return "it is on the device meta, which stores no entries. Create it on a real device"
+    if X.is_quantized:
+        return "it is quantized. Pass X.dequantize()"
+    if X.is_nested:
+        return "it is nested. Pass X.to_padded_tensor(0)"
+    if X.is_sparse or X.layout != torch.strided:
+        return "it is sparse. Give sparse data as a scipy.sparse matrix instead"
+    return None
 
 
 def to_numpy(array: object) -> np.ndarray:

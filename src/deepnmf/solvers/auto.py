@@ -15,8 +15,8 @@ from deepnmf.solvers.quadratic import Quadratic
 class Auto(Solver):
     """`Coordinate` for NumPy arrays, `Nesterov` for tensors."""
 
-    def extrapolates(self, X: Array) -> bool:
-        return is_numpy(X)
+    def extrapolates(self, X: Array, *, linear: bool) -> bool:
+        return is_numpy(X) or not linear
 
     def rescales(self, X: Array) -> bool:
         return is_numpy(X)

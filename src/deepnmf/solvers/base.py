@@ -57,9 +57,10 @@ class Solver(ABC):
         del X, penalties
         return None
 
-    def extrapolates(self, X: Array) -> bool:
-        """Whether sweeps start beyond the factors, in the direction of their last move."""
-        del X
+    def extrapolates(self, X: Array, *, linear: bool) -> bool:
+        """Whether sweeps over the factors of a linear model, or of one with a link, start beyond
+        the factors, in the direction of their last move."""
+        del X, linear
         return False
 
     def rescales(self, X: Array) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
-from deepnmf.arrays import Array, in_order, is_numpy
+from deepnmf.arrays import Array, in_order, is_numpy, matmul
 from deepnmf.arrays.cpu.threads import share
 from deepnmf.penalties import Penalty
 from deepnmf.solvers.base import Outcome, Solver, SolverMemory, is_between, is_whole, require
@@ -71,8 +71,8 @@ class Coordinate(Solver):
             'tensors and device="cuda", or "auto", which chooses the one that fits.'
         )
 
-    def extrapolates(self, X: Array) -> bool:
-        del X
+    def extrapolates(self, X: Array, *, linear: bool) -> bool:
+        del X, linear
         return True
 
     def rescales(self, X: Array) -> bool:
@@ -156,7 +156,7 @@ class Coordinate(Solver):
         D = np.empty((min(GROUP, len(F)), F.shape[1]), F.dtype)
 
         def step(group: slice) -> tuple[float, float]:
-            G = B[group] @ F
+            G = matmul(B[group], F)
             return kernels().coupled_rows(
                 _matrix(B[group, group]), G, C[group], F[group], D, mu, problem.unit_columns
             )
@@ -171,7 +171,7 @@ class Coordinate(Solver):
         AD = np.empty((min(GROUP, len(F)), F.shape[1]), F.dtype)
 
         def step(group: slice) -> tuple[float, float]:
-            G = (B[group] @ F) @ A
+            G = matmul(B[group] @ F, A)
             G -= C[group]
             return kernels().two_sided_columns(
                 A, _matrix(B[group, group]), G, F[group], AD, mu, lam, INNER

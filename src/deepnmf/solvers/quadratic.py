@@ -26,6 +26,7 @@ from deepnmf.arrays import (
     column_dots,
     in_order,
     inner,
+    matmul,
     namespace,
     positive,
     scalars,
@@ -66,9 +67,9 @@ class Quadratic:
 
     def gradient(self, F: Array) -> Array:
         """∇q(F) = A F B − C + K F."""
-        product = F if self.A is None else self.A @ F
+        product = F if self.A is None else matmul(self.A, F)
         if self.B is not None:
-            product = product @ self.B
+            product = matmul(product, self.B)
         gradient = product - self.C
         if self.penalty.active:
             gradient += self.penalty.gradient(F)
@@ -76,9 +77,9 @@ class Quadratic:
 
     def value(self, F: Array) -> Dense:
         """q(F) per run, in double precision."""
-        product = F if self.A is None else self.A @ F
+        product = F if self.A is None else matmul(self.A, F)
         if self.B is not None:
-            product = product @ self.B
+            product = matmul(product, self.B)
         return inner(F, product) / 2 - inner(F, self.C) + self.penalty.value(F)
 
     @cached_property
