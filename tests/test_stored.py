@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy
 import scipy.sparse
+from threadpoolctl import threadpool_info
 
 import deepnmf
 from deepnmf import baselines
@@ -80,20 +81,37 @@ def _numbers(model: Any, X: Any) -> list[float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X)
-        Z = model.transform(_data()[:64])
     last = {(one["stage"], one["layer"]): one["objective"] for one in model.history_}
-    return [*last.values(), model.reconstruction_err_, float(np.sum(Z * Z))]
+    return [*last.values(), model.reconstruction_err_, _size_of_codes(model)]
+
+
+def _size_of_codes(model: Any) -> float:
+    Z = model.transform(_data()[:64])
+    return float(np.sum(Z * Z))
 
 
 def _wanted() -> dict[str, list[float]]:
     return json.loads((FOLDER / "numbers.json").read_text("utf-8"))
 
 
-MADE_WITH = ("2.4", "1.17")
-"""The versions of NumPy and SciPy that the numbers were made with. Others round differently, and
-a fit can amplify that."""
-SAME = tuple(".".join(module.__version__.split(".")[:2]) for module in (np, scipy)) == MADE_WITH
-REL = 1e-10 if SAME else 1e-4
+def _machine() -> dict[str, Any]:
+    """What rounds the numbers: the libraries, and the kernels of BLAS for this processor."""
+    versions = {module.__name__: module.__version__.rsplit(".", 1)[0] for module in (np, scipy)}
+    kernels = {str(lib["architecture"]) for lib in threadpool_info() if lib["user_api"] == "blas"}
+    return versions | {"kernels": sorted(kernels)}
+
+
+SAME = _machine() == json.loads((FOLDER / "machine.json").read_text("utf-8"))
+"""Other machines round differently, and a fit amplifies that."""
+CLIPPED = ("sigmoid", "softplus")
+"""Links through which fits amplify rounding most: their domain does not hold all codes."""
+
+
+def _rel(name: str) -> float:
+    """How far a number may be from the stored one."""
+    if SAME:
+        return 1e-10
+    return 2e-2 if any(link in name for link in CLIPPED) else 1e-4
 
 
 # Links that are searched through take long: one preset, with both penalties, stands for all.
@@ -106,14 +124,14 @@ SLOW = [
 
 @pytest.mark.parametrize("name", long(CASES, *SLOW))
 def test_fits_end_where_they_did(name: str) -> None:
-    assert _numbers(CASES[name](), _data()) == pytest.approx(_wanted()[name], rel=REL)
+    assert _numbers(CASES[name](), _data()) == pytest.approx(_wanted()[name], rel=_rel(name))
 
 
 @pytest.mark.parametrize("kind", INPUTS[1:])
 @pytest.mark.parametrize("name", BY_INPUT)
 def test_fits_of_other_inputs_end_where_they_did(name: str, kind: str) -> None:
     found = _numbers(CASES[name](), _data(kind))
-    assert found == pytest.approx(_wanted()[f"{name}, {kind}"], rel=REL)
+    assert found == pytest.approx(_wanted()[f"{name}, {kind}"], rel=_rel(name))
 
 
 FILES: dict[str, Callable[[], Any]] = {
@@ -129,24 +147,25 @@ FILES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", FILES)
 def test_model_files_of_before_load(name: str) -> None:
     model = deepnmf.load(FOLDER / f"{name}.safetensors")
-    Z = model.transform(_data()[:64])
-    assert float(np.sum(Z * Z)) == pytest.approx(_wanted()[f"file {name}"][0], rel=REL)
+    assert _size_of_codes(model) == pytest.approx(_wanted()[f"file {name}"][0], rel=_rel(name))
     assert model.get_params()["random_state"] == 0
 
 
 def write() -> None:
-    """Store the numbers and files of the code as it is now."""
+    """Store the numbers of the code as it is now. Files of older versions stay."""
     FOLDER.mkdir(exist_ok=True)
     numbers = {name: _numbers(make(), _data()) for name, make in CASES.items()}
     for name in BY_INPUT:
         for kind in INPUTS[1:]:
             numbers[f"{name}, {kind}"] = _numbers(CASES[name](), _data(kind))
     for name, make in FILES.items():
-        model = make()
-        numbers[f"file {name}"] = _numbers(model, _data())[-1:]
-        model.save(FOLDER / f"{name}.safetensors")
+        path = FOLDER / f"{name}.safetensors"
+        if not path.exists():
+            make().fit(_data()).save(path)
+        numbers[f"file {name}"] = [_size_of_codes(deepnmf.load(path))]
     text = json.dumps(numbers, indent=1).replace("\n  ", " ").replace("\n ]", " ]")
     (FOLDER / "numbers.json").write_text(text + "\n", "utf-8")
+    (FOLDER / "machine.json").write_text(json.dumps(_machine()) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -166,7 +166,8 @@ class Sigmoid(Link):
         return namespace(x).log(x / (1 - x))
 
     def decode(self, A: Array) -> Array:
-        return 1 / (1 + namespace(A).exp(-A))
+        # By tanh, as e⁻ˣ would overflow for large negative x.
+        return (1 + namespace(A).tanh(A / 2)) / 2
 
     def slope(self, A: Array) -> Array:
         s = self.decode(A)
@@ -197,7 +198,7 @@ class Softplus(Link):
         return xp.clip(A, 0, None) + xp.log1p(xp.exp(-xp.abs(A)))
 
     def slope(self, A: Array) -> Array:
-        return 1 / (1 + namespace(A).exp(-A))
+        return Sigmoid().decode(A)
 
 
 LINKS: dict[str, type[Link]] = {

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import deepnmf
 from deepnmf.arrays import gram
-from deepnmf.core import nonlinear
+from deepnmf.core import nonlinear, refine
 from deepnmf.core import passes as samples
 from deepnmf.core.chain import Chain
 from deepnmf.core.decode import decode
@@ -19,7 +20,7 @@ from deepnmf.core.line_search import Variable, step
 from deepnmf.core.quartic import minimise_quartic
 from deepnmf.core.revival import count_dead, revive
 from deepnmf.core.training import train
-from deepnmf.links import Root
+from deepnmf.links import Root, Tanh
 from deepnmf.penalties import Zero
 from deepnmf.starts import Given
 from tests import laws
@@ -156,16 +157,46 @@ def test_a_sample_is_encoded_by_itself(full, link, layer, low_rank):
     np.testing.assert_allclose(errors, expected, rtol=1e-4, atol=1e-7)
 
 
+def _value(h, weights, link, x):
+    """½‖x − x̂‖² of one sample, and its gradient in h."""
+    products: list[np.ndarray] = []
+    codes = h
+    for W in reversed(weights[1:]):
+        products.insert(0, W @ codes)
+        codes = link.decode(products[0])
+    error = weights[0] @ codes - x
+    slope = weights[0].T @ error
+    for W, A in zip(weights[1:], products, strict=True):
+        slope = W.T @ (slope * link.slope(A))
+    return error @ error / 2, slope
+
+
+@pytest.mark.parametrize("samples", [40, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("sizes", [(16, 8), (20, 10, 5)])
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
-def test_encoding_ends_lower_than_its_layer_wise_start(link, low_rank, monkeypatch):
-    settings = plan(deepnmf.dnmf, (8, 5), link=link, max_iter=30)
+def test_encoding_leaves_nothing_to_gain(link, sizes, samples, digits):
+    X = digits[:samples]
+    settings = plan(deepnmf.dnmf, sizes, link=link, max_iter=20, pretrain_iter=20)
+    weights = train(digits[::5].T, settings, generators(0)).weights
+    for x, h in zip(X, settings.encode(X.T, weights).T, strict=True):
+        before, _ = _value(h, weights, link, x)
+        better = minimize(
+            _value, h, (weights, link, x), jac=True, method="L-BFGS-B",
+            bounds=[(0, None)] * len(h), options={"ftol": 1e-14, "gtol": 1e-12},
+        )  # fmt: skip
+        assert better.fun > (1 - 1e-4) * before
+
+
+def test_one_huge_entry_does_not_delay_encoding(low_rank, monkeypatch):
+    rounds = itertools.count()
+    tried = refine._round
+    monkeypatch.setattr(refine, "_round", lambda *args: (next(rounds), tried(*args))[1])
+    settings = plan(deepnmf.dnmf, (6, 5, 4, 3), link=Tanh(), max_iter=5, pretrain_iter=5)
     weights = train(low_rank, settings, generators(0)).weights
-    polished = settings.encode(low_rank, weights)
-    monkeypatch.setattr("deepnmf.core.nonlinear.polish_codes", lambda *args: args[3])
-    start = settings.encode(low_rank, weights)
-    errors = [np.sum((low_rank - decode(weights, link, H)) ** 2, axis=0) for H in (polished, start)]
-    assert (errors[0] <= errors[1] + 1e-12).all()
-    assert errors[0].sum() < errors[1].sum()
+    X = low_rank[:, :12].copy()
+    X[3, 5] = 1e12
+    assert np.isfinite(settings.encode(X, weights)).all()
+    assert next(rounds) < 600
 
 
 def test_a_sweep_touches_the_data_twice(low_rank, monkeypatch):
@@ -267,7 +298,7 @@ def test_a_unit_that_nobody_needs_stays_dead(rng):
 
 
 def test_dead_units_are_warned_of(rng):
-    model = deepnmf.sdnmf_l((64, 16), mu=100.0, link="root", random_state=0, max_iter=20)
+    model = deepnmf.sdnmf_l((64, 16), mu=100.0, link="root", random_state=0, max_iter=20, tol=0)
     with pytest.warns(UserWarning, match=r"\d+ of 80 parts are dead.*Use smaller layers"):
         model.fit(rng.random((20, 3)))
     assert model.history_[-1]["dead"] > 8

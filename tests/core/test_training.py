@@ -13,10 +13,12 @@ import scipy.sparse
 import deepnmf
 from deepnmf.core.decode import basis_of, decode
 from deepnmf.core.extrapolation import Extrapolated
+from deepnmf.core.scaling import balanced
 from deepnmf.core.training import train
 from deepnmf.links import Identity
 from deepnmf.models.settings import plan_of
 from deepnmf.penalties import SquaredL1, TopLayer
+from deepnmf.solvers import Nesterov
 from tests import laws
 from tests.laws import generators, objective, plan
 from tests.tables import DEEP, DTYPES, LIBRARIES, SCALINGS, SOLVERS, each, long, named, pairs
@@ -253,3 +255,83 @@ def test_a_stopped_fit_keeps_what_it_has(low_rank):
     assert len(trained.history) == 3
     assert trained.reasons == "callback"
     assert [W.shape for W in trained.weights] == [(30, 8), (8, 6)]
+
+
+class Uphill(Nesterov):
+    """A solver that goes wrong, as rounding can make any solver go."""
+
+    def update(self, problem, F, memory=None):
+        solved = super().update(problem, F, memory)
+        return solved._replace(F=3 * solved.F)
+
+
+@pytest.mark.parametrize("tol", [0, 1e-4])
+def test_a_rise_is_discarded_and_is_not_convergence(tol, low_rank):
+    settings = plan(deepnmf.dnmf, (5,), solver=Uphill(max_steps=3), tol=tol, max_iter=50)
+    trained = train(low_rank, settings, generators(0))
+    assert trained.only().reason == "stalled"
+    error = np.linalg.norm(low_rank - decode(trained.weights, Identity(), trained.H)) ** 2 / 2
+    assert error == pytest.approx(trained.history[-1]["objective"], rel=1e-10)
+    assert len(trained.history) == trained.only().sweeps
+
+
+class UphillInTheSecondRun(Nesterov):
+    """A solver that goes wrong in one run of a stack of two."""
+
+    def update(self, problem, F, memory=None):
+        solved = super().update(problem, F, memory)
+        return solved._replace(F=np.asarray([1.0, 3.0])[:, None, None] * solved.F)
+
+
+def test_a_run_of_a_stack_stalls_alone(low_rank):
+    settings = plan(deepnmf.dnmf, (5,), start="random", solver=Nesterov(max_steps=3), tol=0)
+    settings = replace(settings, max_iter=8)
+    X = np.stack([low_rank, low_rank])
+    right = train(X, settings, generators(0, 1))
+    assert list(right.reasons) == ["limit", "limit"]
+    spoilt = replace(settings, solver=UphillInTheSecondRun(max_steps=3))
+    runs = train(X, spoilt, generators(0, 1))
+    assert list(runs.reasons) == ["limit", "stalled"]
+    assert runs.sweeps[0] == 8
+    assert runs.sweeps[1] < 8
+    np.testing.assert_array_equal(runs.H[0], right.H[0])
+    np.testing.assert_array_equal(runs.weights[0][0], right.weights[0][0])
+
+
+def test_scales_that_run_off_are_brought_back():
+    """Under the paper's scaling a penalty on W alone shrinks W, layer by layer."""
+    X = (np.random.default_rng(85).random((33, 4)) < 0.1).astype(float)
+    settings = plan(deepnmf.sdnmf_l, (2, 4, 2, 4), max_iter=200)
+    trained = train(X.T, settings, generators(85))
+    for _, records in itertools.groupby(trained.history, lambda r: (r["stage"], r["layer"])):
+        values = [record["objective"] for record in records]
+        assert (np.diff(values) <= 1e-12 * values[0]).all()
+    assert trained.history[-1]["objective"] < 1.6
+    assert trained.only().reason == "converged"
+
+
+def test_balancing_changes_no_bit_of_a_product(rng):
+    W, H = 1e-9 * rng.random((6, 3)), 1e9 * rng.random((3, 5))
+    W_balanced, H_balanced = balanced(W, H)
+    assert (W_balanced @ H_balanced == W @ H).all()
+    assert 0.1 < H_balanced.max() / W_balanced.max() < 10
+    near = balanced(W, W.T)
+    assert near[0] is W, "factors of about the same size stay as they are"
+
+
+def test_in_single_precision_only_the_measured_objective_rises(digits):
+    """Rounding moves the sums that the objective is measured by. The factors end at their best."""
+    X = digits.T.astype(np.float32)
+    settings = plan(deepnmf.dnmf, (8,), tol=0)
+    stage = settings.full_stage(X)
+    W, H = settings.start.factors(X, 8, generators(0))
+    factors = stage.begin((W,), H)
+    measured, true = [], []
+    for _ in range(200):
+        factors = stage.sweep(factors)
+        (W,), H = factors.weights, factors.H
+        measured.append(float(stage.objective(factors)[0]))
+        true.append(np.sum((digits.T - W.astype(float) @ H.astype(float)) ** 2) / 2)
+    assert np.diff(measured).max() > 2e-7 * true[-1]
+    assert np.diff(true).max() < 1e-7 * true[-1]
+    assert true[-1] <= min(true) * (1 + 1e-10)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deepnmf.arrays import Array, choose, choose_each, is_blocked
+from deepnmf.arrays import Array, choose, choose_each, is_blocked, matmul
 from deepnmf.links import Link
 
 
@@ -38,7 +38,7 @@ class Chain:
         """The complete pass, from the codes down."""
         depth = len(weights)
         empty = cls(link, tuple(weights), M, P, (H,) * (depth - 1), (H,) * depth, G=P)
-        return empty.replaced(depth, weights[-1] @ H)
+        return empty.replaced(depth, matmul(weights[-1], H))
 
     @property
     def depth(self) -> int:
@@ -57,8 +57,8 @@ class Chain:
             products[below - 2] = A
             codes[below - 2] = self.link.decode(A)
             if below > 2:
-                A = Ws[below - 2] @ codes[below - 2]
-        G = self.M @ codes[0] - self.P
+                A = matmul(Ws[below - 2], codes[below - 2])
+        G = matmul(self.M, codes[0]) - self.P
         return replace(self, weights=tuple(Ws), A=tuple(products), codes=tuple(codes), G=G)
 
     def stepped(self, level: int, codes: bool, F: Array, A: Array, G: Array) -> Chain:
@@ -87,16 +87,22 @@ class Chain:
         """D_level = G_{level-1} ∘ φ′(A_level), from G_1 or from another error of layer 1."""
         G = self.G if G is None else G
         for l in range(2, level):  # noqa: E741
-            G = self.weights[l - 1].mT @ self.link.pull(G, self.A[l - 2])
+            G = matmul(self.weights[l - 1].mT, self.link.pull(G, self.A[l - 2]))
         return self.link.pull(G, self.A[level - 2])
 
     def gradient_weights(self, level: int) -> Array:
         """∂f/∂W_level of the fit."""
-        return self.error(level) @ self.codes[level - 1].mT
+        return matmul(self.error(level), self.codes[level - 1].mT)
 
     def gradient_codes(self) -> Array:
         """∂f/∂H_L of the fit."""
-        return self.weights[-1].mT @ self.error(self.depth)
+        return matmul(self.weights[-1].mT, self.error(self.depth))
+
+    def push(self, D: Array) -> Array:
+        """The change of H̃_1, to first order, when H_L changes by D."""
+        for level in range(self.depth, 1, -1):
+            D = self.link.slope(self.A[level - 2]) * (self.weights[level - 1] @ D)
+        return D
 
     def merged(self, keep: Array, before: Chain) -> Chain:
         """This pass for the problems in `keep`, and `before` for the others."""

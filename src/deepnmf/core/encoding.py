@@ -20,8 +20,8 @@ from deepnmf.arrays import (
     transposed_product,
 )
 from deepnmf.core.decode import decode, first_codes, product
-from deepnmf.core.nonlinear import coded
 from deepnmf.core.passes import nonnegative_least_squares
+from deepnmf.core.refine import encode_through
 from deepnmf.links import Link
 from deepnmf.penalties import Penalty
 
@@ -34,8 +34,9 @@ def encode(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[P
 
         argmin_{H ≥ 0} ½‖X − Ψ_l H‖² + R_l(H),    Ψ_l = W_1 … W_l,
 
-    solved to convergence. Through a link: H_1 from W_1, H_2 from g(H_1), …, then the H_l step of
-    fine-tuning. The code of a sample does not depend on the other samples of its block.
+    solved to convergence. Through a link a sample can have several minima: the lowest of those
+    reached from a few starts. The code of a sample does not depend on the other samples of its
+    block.
     """
     return by_samples(encode_block, spread(X), tuple(weights), link, tuple(penalties))
 
@@ -46,7 +47,7 @@ def encode_block(
     """`encode` for samples in memory."""
     if link.linear or len(weights) == 1:
         return nonnegative_least_squares(X, product(weights), penalties[-1])
-    return coded(X, weights, link, penalties)
+    return encode_through(X, weights, link, penalties[-1])
 
 
 def layer_input(link: Link, W: Array, H: Array) -> tuple[Array, Array]:
@@ -64,7 +65,7 @@ def squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> D
 def _squared_error(X: Array, weights: Sequence[Array], link: Link, H: Array) -> Dense:
     first = first_codes(weights, link, H)
     cross = precise_inner(transposed_product(weights[0], X), first)
-    size = inner(to_double(gram(weights[0])), to_double(first @ first.mT))
+    size = inner(to_double(gram(weights[0])), to_double(gram(first.mT)))
     error = squared_norm(X) - 2 * cross + size
     return namespace(error).maximum(error, 0 * error)
 

@@ -5,15 +5,21 @@
 after Ang and Gillis. β grows while sweeps succeed. A sweep from Y that ends above F_t is discarded
 and repeated from F_t. Then β shrinks, and its ceiling becomes the last β that succeeded. So the
 objective never rises.
+
+Through a link, sweeps that look ahead gain in bursts: a slow one is often followed by a fast one.
+So the loop judges such a stage by the best of its last sweeps.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Generic
 
 from deepnmf.arrays import Array, choose, epsilon, namespace, scalars
-from deepnmf.core.linear import Factors, LinearStage
+from deepnmf.core.stage import F, Stage
 
 PLAIN = 3
 """Sweeps before the first extrapolation: the first moves from a start say little."""
@@ -21,16 +27,18 @@ FIRST, GROWTH, CEILING_GROWTH, SHRINKAGE = 0.3, 1.07, 1.01, 1.5
 
 
 @dataclass(frozen=True)
-class Moving:
+class Moving(Generic[F]):
     """Factors, those of the sweep before, and how far to look ahead, per run."""
 
-    now: Factors
-    before: Factors
+    now: F
+    before: F
     objective: tuple[Array, Array] | None = None
     sweeps: int = 0
     beta: Array | float = FIRST
     ceiling: Array | float = 1.0
     succeeded: Array | float = FIRST
+    falls: tuple[Array, ...] = ()
+    """By how much the last sweeps lowered the objective, as many as the stage asks for."""
 
     @property
     def weights(self) -> tuple[Array, ...]:
@@ -48,7 +56,7 @@ class Moving:
     def residual(self) -> Array:
         return self.now.residual
 
-    def kept(self, active: Array, before: Moving) -> Moving:
+    def kept(self, active: Array, before: Moving[F]) -> Moving[F]:
         """These factors for the runs that continue, `before` for those that have stopped."""
         now = self.now.kept(active, before.now)
         if self.objective is None or before.objective is None:
@@ -59,37 +67,38 @@ class Moving:
 
 
 @dataclass(frozen=True)
-class Extrapolated:
+class Extrapolated(Generic[F]):
     """A stage whose sweeps look ahead."""
 
-    stage: LinearStage
+    stage: Stage[F]
     recordable = False
+    monotone = True
 
-    def begin(self, weights: Sequence[Array], H: Array) -> Moving:
+    def begin(self, weights: Sequence[Array], H: Array) -> Moving[F]:
         """The factors that the stage starts from."""
         factors = self.stage.begin(weights, H)
         return Moving(factors, factors)
 
-    def sweep(self, moving: Moving) -> Moving:
+    def sweep(self, moving: Moving[F]) -> Moving[F]:
         """One sweep that does not raise the objective, or two if the first would."""
-        stage = self.stage
-        ahead = moving.sweeps >= PLAIN and moving.objective is not None
-        if not ahead:
+        stage, last = self.stage, moving.objective
+        if last is None or moving.sweeps < PLAIN:
             now = stage.sweep(moving.now)
+            objective = stage.objective(now)
             return replace(
                 moving,
-                objective=stage.objective(now),
-                now=self._slim(now),
+                objective=objective,
+                now=stage.slim(now),
                 before=moving.now,
                 sweeps=moving.sweeps + 1,
+                falls=self._falls(moving, objective),
             )
-        assert moving.objective is not None
-        beta = scalars(moving.beta + 0 * moving.objective[0], moving.H)
+        beta = scalars(moving.beta + 0 * last[0], moving.H)
         tried = stage.sweep(stage.beyond(moving.now, moving.before, beta))
         objective = stage.objective(tried)
         # Values this close differ by rounding only.
         slack = epsilon(moving.H) * stage.half_norm / 4
-        good = objective[0] <= moving.objective[0] + slack
+        good = objective[0] <= last[0] + slack
         xp = namespace(moving.H)
         if not bool(xp.any(good)):
             del tried  # Free its memory before the next sweep.
@@ -107,18 +116,28 @@ class Extrapolated:
             moving.beta * ones / SHRINKAGE,
         )
         succeeded = xp.where(good, moving.beta * ones, moving.succeeded * ones)
-        now = self._slim(tried)
-        return Moving(now, moving.now, objective, moving.sweeps + 1, beta, ceiling, succeeded)
+        falls = self._falls(moving, objective)
+        return Moving(
+            stage.slim(tried), moving.now, objective, moving.sweeps + 1, beta, ceiling, succeeded,
+            falls,
+        )  # fmt: skip
 
-    def _slim(self, factors: Factors) -> Factors:
-        """Factors as the next sweep needs them: one that begins with the codes needs no X Hᵀ."""
-        return factors.without_products() if self.stage.codes_first else factors
+    def _falls(self, moving: Moving[F], objective: tuple[Array, Array]) -> tuple[Array, ...]:
+        if moving.objective is None:
+            return ()
+        return (*moving.falls, moving.objective[0] - objective[0])[-self.stage.patience :]
 
-    def objective(self, moving: Moving) -> tuple[Array, Array]:
+    def objective(self, moving: Moving[F]) -> tuple[Array, Array]:
         """f and its penalties, per run."""
         return self.stage.objective(moving.now) if moving.objective is None else moving.objective
 
-    def dead(self, moving: Moving) -> Array:
+    def fall(self, moving: Moving[F], last: Array) -> Array:
+        """The best of the last falls; infinite while there are too few to judge."""
+        if len(moving.falls) < self.stage.patience:
+            return last + math.inf
+        return reduce(namespace(last).maximum, moving.falls)
+
+    def dead(self, moving: Moving[F]) -> Array:
         """As in the stage."""
         return self.stage.dead(moving.now)
 

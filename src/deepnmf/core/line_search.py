@@ -5,12 +5,6 @@
 H_L has one step size per sample, W_l one per run; both are kept from sweep to sweep. If φ is a
 quadratic polynomial and A_2 is linear in the factor, f along the step is a quartic. Its minimum is
 computed exactly, and nothing is evaluated twice. Otherwise steps are tried by Armijo's rule.
-
-If nothing else moves, as in encoding, exact steps can be conjugate to the ones before,
-
-    F ← P(F + t E),    E = −g + β E_before,    β = max(0, ⟨g, g − g_before⟩/‖g_before‖²),
-
-with g the gradient, but 0 where F is 0 and would decrease (Polak and Ribière's β).
 """
 
 from __future__ import annotations
@@ -26,6 +20,7 @@ from deepnmf.arrays import (
     fused_kernels,
     inner,
     inner_products,
+    matmul,
     namespace,
     positive,
     scalars,
@@ -39,28 +34,17 @@ from deepnmf.solvers.stopping import per_run
 STEPS = 3
 """Gradient steps per factor and sweep."""
 SIGMA = 0.01
-DOWNHILL = 0.01
-"""The smallest −⟨E, g⟩/‖g‖² of a direction that is used."""
 TRIALS = 20
 STEP_RANGE = (1e-15, 1e15)
 
 
-class Heading(NamedTuple):
-    """The gradient g and the direction E of a step."""
-
-    g: Array
-    E: Array
-
-
 class Stepped(NamedTuple):
-    """The pass after a step, the next step size, the gradient mapping before the step, and its
-    direction, if the next step may be conjugate to it."""
+    """The pass after a step, the next step size, and the gradient mapping before the step."""
 
     chain: Chain
     t: Array
     mapping: Array
-    """‖(F − P(F − t∇f))/t‖²; for a conjugate step ‖g‖², its limit for short steps."""
-    heading: Heading | None
+    """‖(F − P(F − t∇f))/t‖²."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +70,14 @@ class Variable:
     def response(self, chain: Chain, D: Array) -> Array:
         """The change of A_level when F changes by D."""
         if self.codes:
-            return chain.weights[-1] @ D
-        return D @ chain.codes[self.level - 1]
+            return matmul(chain.weights[-1], D)
+        return matmul(D, chain.codes[self.level - 1])
 
     def moved(self, chain: Chain, F: Array) -> Chain:
         """The pass with F in place."""
         if self.codes:
-            return chain.replaced(self.level, chain.weights[-1] @ F, H=F)
-        return chain.replaced(self.level, F @ chain.codes[self.level - 1], weights=F)
+            return chain.replaced(self.level, matmul(chain.weights[-1], F), H=F)
+        return chain.replaced(self.level, matmul(F, chain.codes[self.level - 1]), weights=F)
 
     def project(self, F: Array) -> Array:
         """The nearest feasible factor."""
@@ -109,6 +93,14 @@ class Variable:
             return [column_dots(U, V) for U, V in pairs]
         like = pairs[0][0]
         return [scalars(value, like) for value in inner_products(pairs)]
+
+    def change(self, chain: Chain, moved: Chain) -> Array:
+        """How much f changes from one pass to another that differs in F, for every problem."""
+        change = self.dots((chain.G + moved.G) / 2, moved.codes[0] - chain.codes[0])
+        if not self.penalty.active:
+            return change
+        F, F_moved = self.value(chain), self.value(moved)
+        return change + self.dots(F_moved - F, self.penalty.gradient((F + F_moved) / 2))
 
     def first_step(self, F: Array, gradient: Array) -> Array:
         """The first step size, for a step of a tenth of the size of F."""
@@ -128,57 +120,28 @@ class Taken(NamedTuple):
 
 def steps(chain: Chain, variable: Variable, t: Array | None) -> Taken:
     """The gradient steps of one factor in a sweep: `STEPS` of them."""
-    chain, t, first, _ = step(chain, variable, t)
+    chain, t, first = step(chain, variable, t)
     for _ in range(STEPS - 1):
-        chain, t, _, _ = step(chain.settled(), variable, t)
+        chain, t, _ = step(chain.settled(), variable, t)
     return Taken(chain.settled(), t, per_run(first))
 
 
-def step(
-    chain: Chain,
-    variable: Variable,
-    t: Array | None,
-    running: Array | None = None,
-    before: Heading | None = None,
-) -> Stepped:
-    """One step of every problem (of those in `running`, 1 or 0); none raises f.
-
-    With `before`, the heading of the last step, the step is conjugate to those before it.
-    """
+def step(chain: Chain, variable: Variable, t: Array | None) -> Stepped:
+    """One step of every problem; none raises f."""
     F, gradient = variable.value(chain), variable.gradient(chain)
     t = variable.first_step(F, gradient) if t is None else t
-    if before is None:
-        heading = Heading(gradient, -gradient)
-        D = variable.project(F - t * gradient) - F
-        mapping = variable.dots(D, D) / (t * t)
-    else:
-        heading, mapping = _conjugate(variable, F, gradient, before)
-        D = variable.project(F + t * heading.E) - F
-    if running is not None:
-        D = D * running
+    D = variable.project(F - t * gradient) - F
+    mapping = variable.dots(D, D) / (t * t)
     B = variable.response(chain, D)
     expansion = chain.link.expansion(chain.A[0], B) if variable.level == 2 else None
     if expansion is not None:
         moved, following = _exact(chain, variable, F, D, B, expansion, t)
     else:
-        moved, following = _armijo(chain, variable, F, gradient, t, running)
+        moved, following = _armijo(chain, variable, F, gradient, t)
     # A factor that cannot move says nothing about step sizes.
     xp = namespace(F)
     following = xp.clip(xp.where(mapping > 0, following, t), *STEP_RANGE)
-    return Stepped(moved, following, mapping, None if expansion is None else heading)
-
-
-def _conjugate(
-    variable: Variable, F: Array, gradient: Array, before: Heading
-) -> tuple[Heading, Array]:
-    """g and E of the next step, and ‖g‖². If E is hardly downhill, it becomes −g."""
-    xp, dots = namespace(F), variable.dots
-    free = xp.astype((F > 0) | (gradient < 0), F.dtype)
-    g = gradient * free
-    size, last = dots(g, g), dots(before.g, before.g)
-    beta = positive(size - dots(g, before.g)) / divisor(last)
-    E = beta * before.E * free - g
-    return Heading(g, xp.where(dots(E, g) < -DOWNHILL * size, E, -g)), size
+    return Stepped(moved, following, mapping)
 
 
 def _exact(
@@ -198,7 +161,7 @@ def _exact(
     xp = namespace(F)
     dots = variable.dots
     U1, U2 = expansion
-    MU1, MU2 = chain.M @ U1, chain.M @ U2
+    MU1, MU2 = matmul(chain.M, U1), matmul(chain.M, U2)
     c1, c2, c3, c4 = _coefficients(variable, chain.G, U1, U2, MU1, MU2)
     if variable.penalty.active:
         c1 = c1 + dots(D, variable.penalty.gradient(F))
@@ -239,21 +202,17 @@ def _armijo(
     F: Array,
     gradient: Array,
     t: Array,
-    running: Array | None,
 ) -> tuple[Chain, Array]:
     """The first of t, t/2, t/4, … that lowers f by σ⟨∇f, step⟩; the next step uses its pass."""
     xp = namespace(F)
     best, size = chain, t
-    waiting = xp.ones_like(t) > 0 if running is None else running > 0
+    waiting = xp.ones_like(t) > 0
     first = None
     for trial in range(TRIALS):
         F_trial = variable.project(F - size * gradient)
         passed = variable.moved(chain, F_trial)
-        D = F_trial - F
-        change = variable.dots((chain.G + passed.G) / 2, passed.codes[0] - chain.codes[0])
-        if variable.penalty.active:
-            change = change + variable.dots(D, variable.penalty.gradient((F + F_trial) / 2))
-        enough = change <= SIGMA * variable.dots(gradient, D)
+        change = variable.change(chain, passed)
+        enough = change <= SIGMA * variable.dots(gradient, F_trial - F)
         take = waiting & enough & (change <= 0)
         best = passed.merged(take, best)
         if trial == 0:

@@ -22,6 +22,7 @@ from deepnmf.arrays import (
     choose_each,
     gram,
     inner,
+    matmul,
     namespace,
     positive,
     precise_inner,
@@ -32,7 +33,7 @@ from deepnmf.core.decode import product
 from deepnmf.core.passes import Sums, add_up, update_codes
 from deepnmf.core.stage import Stage
 from deepnmf.solvers.base import SolverMemory
-from deepnmf.solvers.quadratic import nearest, weights_problem
+from deepnmf.solvers.quadratic import weights_problem
 from deepnmf.starts import best_scale
 
 
@@ -133,17 +134,16 @@ class LinearStage(Stage[Factors]):
         The sums are those of the codes before negative entries are set to 0: Q is linear in H, so
         that X is not needed.
         """
-        weights = tuple(
-            nearest(ahead(W, W_before, beta), unit) if unit else ahead(W, W_before, beta)
-            for W, W_before, unit in zip(
-                now.weights, before.weights, self.scaling.unit_columns, strict=True
-            )
-        )
+        weights = self.weights_beyond(now.weights, before.weights, beta)
         if self.codes_first:
             return replace(now, weights=weights, H=ahead(now.H, before.H, beta))
         H = now.H + beta * (now.H - before.H)
         Q = now.sums.Q + beta * (now.sums.Q - before.sums.Q)
-        return replace(now, weights=weights, H=positive(H), sums=Sums(H @ H.mT, Q))
+        return replace(now, weights=weights, H=positive(H), sums=Sums(matmul(H, H.mT), Q))
+
+    def slim(self, factors: Factors) -> Factors:
+        """A sweep that begins with the codes needs no X Hᵀ."""
+        return factors.without_products() if self.codes_first else factors
 
     def _update_codes(self, factors: Factors, residual: Array) -> Factors:
         penalty = self.scaling.codes_penalty(
@@ -164,11 +164,11 @@ class LinearStage(Stage[Factors]):
         sums = [factors.sums]
         for W in reversed(weights[1:]):
             S, Q = sums[0]
-            sums.insert(0, Sums(W @ S @ W.mT, Q @ W.mT))
+            sums.insert(0, Sums(W @ S @ W.mT, matmul(Q, W.mT)))
         # Bottom up, each with the new weights below it: Ψ_{l-1} and its Gram matrix.
         basis = left = None
         for layer, ((S, Q), R) in enumerate(zip(sums, self.penalties_W, strict=True)):
-            C = Q if basis is None else basis.mT @ Q
+            C = Q if basis is None else matmul(basis.mT, Q)
             problem = weights_problem(left, S, C, R, self.scaling.unit_columns[layer])
             size = inner(weights[layer], weights[layer])
             weights[layer], memories[layer], mapping = self.solver.update(
@@ -176,7 +176,7 @@ class LinearStage(Stage[Factors]):
             )
             residual = residual + mapping * size
             if layer + 1 < len(weights):
-                basis = weights[layer] if basis is None else basis @ weights[layer]
+                basis = weights[layer] if basis is None else matmul(basis, weights[layer])
                 left = gram(basis)
         fixed, H, rescaled = self.scaling.fix_weights(weights, factors.H, factors.sums)
         return Factors(fixed, H, rescaled or factors.sums, tuple(memories), residual)

@@ -7,8 +7,10 @@ from typing import Generic
 
 import numpy as np
 
+from deepnmf import interrupts
 from deepnmf.arrays import Array, namespace, stack_shape, to_device
 from deepnmf.arrays.cuda.graphs import Recorded, is_small
+from deepnmf.arrays.tensors import to_numpy
 from deepnmf.core.stage import F, Sweeping
 from deepnmf.core.watch import Point, Reason, Record, StageName, Watch
 
@@ -37,6 +39,9 @@ def descend(
     """Sweep until a sweep lowers the objective by less than `tol` times its value, or the relative
     error is below `tol` (the objective of an exact factorization would fall forever).
 
+    A sweep that raises the objective where theory allows no rise, by more than `tol` and rounding
+    explain, is discarded and ends the run: numbers of very different size meet in its sums.
+
     Each run of a stack stops separately, and then keeps its factors. Ctrl-C ends the stage with the
     factors of its last complete sweep. A stopped fit continues from the point `begun`; `factors`
     are then those of the point.
@@ -50,12 +55,15 @@ def descend(
         if begun.reason is not None:
             return loop.ended(begun.reason)
     try:
-        for sweep in range(loop.done + 1, max_iter + 1):
-            loop.sweep(sweep)
-            if watch.stopped is not None or loop.converged():
-                break
-            watch.keep(layer, loop.factors, sweep, loop.objective)
+        with interrupts.remembered():
+            for sweep in range(loop.done + 1, max_iter + 1):
+                loop.sweep(sweep)
+                interrupts.check()  # Python may have dropped the KeyboardInterrupt
+                if watch.stopped is not None or loop.converged():
+                    break
+                watch.keep(layer, loop.factors, sweep, loop.objective)
     except KeyboardInterrupt:
+        interrupts.take()
         watch.stopped = "interrupted"
     if watch.stopped is not None:
         loop.runs.reasons[...] = watch.stopped
@@ -81,11 +89,14 @@ class _Runs:
 
     def still_going(self, falling: Array) -> bool:
         """Stop the runs whose objective no longer falls. False when all have stopped."""
-        active = falling & to_device(self.going, falling)
-        self.going = np.asarray(active.tolist())
-        self.reasons = np.where(self.going, "limit", "converged").astype(object)
-        self.active = active if self.stack else None
+        self.stop(~np.asarray(to_numpy(falling)), "converged", falling)
         return bool(self.going.any())
+
+    def stop(self, which: np.ndarray, reason: Reason, like: Array) -> None:
+        """Stop these runs, if they still sweep."""
+        self.reasons = np.where(self.going & which, reason, self.reasons)
+        self.going = self.going & ~which
+        self.active = to_device(self.going, like) if self.stack else None
 
 
 class _Loop(Generic[F]):
@@ -106,6 +117,7 @@ class _Loop(Generic[F]):
         self.done = 0
         self.objective: Array | None = None
         self.before: Array | None = None
+        self.rounding = 10 * np.asarray(to_numpy(stage.negligible(0)))
         recorded = stage.recordable and is_small(factors)
         self.sweep_once = Recorded(stage.sweep) if recorded else stage.sweep
 
@@ -127,9 +139,23 @@ class _Loop(Generic[F]):
         objective, record = self._measured(swept, number)
         if not np.isfinite(record["objective"]).all():
             raise NotFiniteError(number, swept.H.dtype)
+        rose = self._rose(objective)
+        if rose.any():
+            self.runs.stop(rose, "stalled", objective)
+            if not self.runs.going.any():
+                return
+            swept = swept.kept(to_device(~rose, objective), self.factors)
+            objective, record = self._measured(swept, number)
         self.factors, self.before, self.objective = swept, self.objective, objective
         self.runs.sweeps, self.done = np.where(self.runs.going, number, self.runs.sweeps), number
         self.watch.note(record, swept.weights)
+
+    def _rose(self, objective: Array) -> np.ndarray:
+        """Which runs had their objective raised by more than rounding explains."""
+        if self.objective is None or not self.stage.monotone:
+            return np.zeros(self.runs.stack, bool)
+        before, now = (np.asarray(to_numpy(value)) for value in (self.objective, objective))
+        return self.runs.going & (now - before > self.tol * before + self.rounding)
 
     def _measured(self, factors: F, number: int) -> tuple[Array, Record]:
         """The objective on the device of the factors, and the record of a sweep."""
@@ -149,9 +175,11 @@ class _Loop(Generic[F]):
     def converged(self) -> bool:
         """Whether every run has converged."""
         objective = self.objective
+        if not self.runs.going.any():
+            return True
         if self.tol <= 0 or self.before is None or objective is None:
             return False
-        falling = self.before - objective >= self.tol * objective
+        falling = self.stage.fall(self.factors, self.before - objective) >= self.tol * objective
         return not self.runs.still_going(falling & (objective > self.stage.negligible(self.tol)))
 
     def keep_last(self) -> None:

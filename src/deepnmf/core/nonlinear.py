@@ -12,38 +12,29 @@ from functools import cached_property
 
 from deepnmf.arrays import (
     Array,
+    Dense,
     Recipe,
+    ahead,
     choose,
     choose_each,
-    epsilon,
     gram,
     inner,
     is_blocked,
     namespace,
     over_samples,
     pass_over,
-    put_columns,
-    take_columns,
     transposed_product,
-    wider,
 )
 from deepnmf.core.chain import Chain
-from deepnmf.core.line_search import Heading, Variable, step, steps
+from deepnmf.core.line_search import Variable, steps
 from deepnmf.core.linear import fit_of_sums
-from deepnmf.core.passes import add_up, least_squares
+from deepnmf.core.passes import add_up
+from deepnmf.core.refine import encode_through
 from deepnmf.core.revival import count_dead, revive
 from deepnmf.core.stage import Stage
 from deepnmf.links import Link
-from deepnmf.penalties import Penalty, Zero
-from deepnmf.solvers import Nesterov
 from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import weights_problem
-
-WIDTH = 64
-"""Samples are encoded in multiples of this: the edges of a matrix product round differently from
-its middle, and the code of a sample must not depend on its place."""
-ROUGHLY = Nesterov(max_steps=30)
-"""The solver of each layer's codes before they are refined through all layers."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +76,7 @@ class NonlinearStage(Stage[NonlinearFactors]):
     """X̂ = W_1 φ(W_2 … φ(W_L H)): the fine-tuning of all layers."""
 
     link: Link
+    patience = 3
 
     def begin(self, weights: Sequence[Array], H: Array) -> NonlinearFactors:
         """The factors that fine-tuning starts from."""
@@ -135,6 +127,13 @@ class NonlinearStage(Stage[NonlinearFactors]):
         penalty = of_codes + self.weights_penalty(factors.weights)
         return factors.fit + penalty, penalty
 
+    def beyond(
+        self, now: NonlinearFactors, before: NonlinearFactors, beta: Dense
+    ) -> NonlinearFactors:
+        """The factors at F + β (F − F_before), made feasible."""
+        weights = self.weights_beyond(now.weights, before.weights, beta)
+        return replace(now, weights=weights, H=ahead(now.H, before.H, beta))
+
     def dead(self, factors: NonlinearFactors) -> Array:
         """Units of all layers that reach nothing, or that nothing reaches, per run."""
         return count_dead(self.link, factors.weights, factors.used)
@@ -160,12 +159,12 @@ def _descend_codes(
     """`_descend` for H_L. All steps of blocked codes are one pass."""
     if not is_blocked(X):
         return _descend(chain, variable, t)
-    # A lost block is encoded again, with the penalty of the last layer only.
-    penalties = (*(Zero() for _ in chain.weights[1:]), variable.penalty)
     H = chain.codes[-1]
+    # A lost block is encoded again.
+    again = Recipe(encode_through, (X, chain.weights, chain.link, variable.penalty))
     passed = pass_over(
         _codes_of_block, chain.link, chain.weights, H, chain.M, chain.P, variable, t,
-        rows=H.shape[0], sums=2, recipe=Recipe(coded, (X, chain.weights, chain.link, penalties)),
+        rows=H.shape[0], sums=2, recipe=again,
     )  # fmt: skip
     mapping, size = passed.sums
     moved = Chain.forward(chain.link, chain.weights, passed.stored, chain.M, chain.P)
@@ -184,52 +183,3 @@ def _codes_of_block(
     """H_L and step sizes of a block after its steps, its gradient mapping before them, ‖H_L‖²."""
     chain, t, mapping = steps(Chain.forward(link, weights, H, M, P), variable, t)
     return chain.codes[-1], t, mapping, inner(H, H)
-
-
-def coded(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]) -> Array:
-    """The codes of samples in memory through the layers, with one penalty per layer: first roughly,
-    layer by layer, then refined through all layers."""
-    samples = X.shape[-1]
-    X = wider(X, -(-samples // WIDTH) * WIDTH)
-    H = X
-    for below, (W, R) in enumerate(zip(weights, penalties, strict=True)):
-        H = least_squares(link.project(H) if below else X, W, R, ROUGHLY)
-    return polish_codes(link, weights, X, H, penalties[-1])[..., :samples]
-
-
-def polish_codes(
-    link: Link, weights: Sequence[Array], X: Array, H: Array, penalty: Penalty
-) -> Array:
-    """The H_L step of fine-tuning with all weights frozen, for each sample until its gradient
-    mapping is far below the first. Finished samples are removed from the work."""
-    xp, double = namespace(H), epsilon(H) < 1e-10
-    tol, rounds = (1e-6, 40) if double else (1e-3, 8)
-    M, P = gram(weights[0]), transposed_product(weights[0], X, by_rows=True)
-    variable = Variable(len(weights), codes=True, penalty=penalty)
-    chain = Chain.forward(link, weights, H, M, P)
-    t: Array | None = None
-    goal: Array | None = None
-    running: Array | None = None
-    heading: Heading | None = None
-    places: Array | None = None
-    for _ in range(rounds):
-        for _ in range(25):
-            chain, t, mapping, heading = step(chain, variable, t, running, heading)
-            if goal is None:
-                goal = tol * tol * mapping
-                running = xp.ones_like(mapping)
-            running = running * xp.astype(mapping > goal, H.dtype)
-        assert running is not None
-        H = chain.codes[-1] if places is None else put_columns(H, places, chain.codes[-1])
-        # Continue with as many columns as the run with the most unfinished samples needs.
-        left = int(xp.max(xp.sum(running > 0, axis=-1)))
-        if left == 0:
-            break
-        left = min(-(-left // WIDTH) * WIDTH, H.shape[-1])
-        order = xp.argsort(-running, axis=-1, stable=True)[..., :left]
-        t, goal, running = (xp.take_along_axis(a, order, axis=-1) for a in (t, goal, running))
-        places = order if places is None else xp.take_along_axis(places, order, axis=-1)
-        chain = Chain.forward(link, weights, take_columns(H, places), M, take_columns(P, places))
-        if heading is not None:
-            heading = Heading(*(take_columns(array, order) for array in heading))
-    return H

@@ -43,7 +43,8 @@ class Plan:
             return self._linear(X, slice(None), codes_first=len(self.sizes) == 1)
         scaling = self._scaling(slice(None), self.link.degree)
         penalty_H = self.penalties_H[-1]
-        return NonlinearStage(X, self.penalties_W, penalty_H, scaling, self.solver, self.link)
+        stage = NonlinearStage(X, self.penalties_W, penalty_H, scaling, self.solver, self.link)
+        return Extrapolated(stage) if self.solver.extrapolates(X, linear=False) else stage
 
     def encode(self, X: Array, weights: Sequence[Array]) -> Array:
         """The codes of X with the weights of layers 1 … l frozen."""
@@ -60,7 +61,7 @@ class Plan:
             codes_first,
             rescaled=fresh and self.solver.rescales(X),
         )
-        return Extrapolated(stage) if self.solver.extrapolates(X) else stage
+        return Extrapolated(stage) if self.solver.extrapolates(X, linear=True) else stage
 
     def _scaling(self, layers: slice, degree: float | None = 1.0) -> Scaling:
         penalties_W, penalty_H = self.penalties_W[layers], self.penalties_H[layers][-1]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deepnmf.arrays import Array, added, namespace, zeros
+from deepnmf.arrays import Array, added, namespace
 from deepnmf.core.chain import Chain
 from deepnmf.core.line_search import Variable
 from deepnmf.links import Link
@@ -50,7 +50,7 @@ def revive(chain: Chain, variable: Variable) -> Chain:
     H = chain.codes[variable.level - 1]
     reached = chain.link.decode(H)
     pull = -(_error_below(chain, variable.level) @ reached.mT)
-    power = xp.sum(reached * reached, axis=-1, keepdims=True).mT
+    power = namespace(H).sum(reached * reached, axis=-1, keepdims=True).mT
     gain = pull / xp.sqrt(xp.where(power > 0, power, xp.ones_like(power)))
     best = xp.max(gain, axis=-1, keepdims=True)
     useful = dead & (best > 0)
@@ -67,11 +67,7 @@ def revive(chain: Chain, variable: Variable) -> Chain:
     for _ in range(TRIALS):
         seeded = variable.project(W + xp.where(chosen, entry, xp.zeros_like(entry)))
         revived = variable.moved(chain, seeded)
-        change = variable.dots((chain.G + revived.G) / 2, revived.codes[0] - chain.codes[0])
-        change = change + variable.dots(
-            seeded - W, variable.penalty.gradient((W + seeded) / 2) + zeros(W.shape, W)
-        )
-        better = change < 0
+        better = variable.change(chain, revived) < 0
         if bool(xp.all(better)):
             return revived
         entry = xp.where(better, entry, entry / 4)

@@ -18,9 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deepnmf.arrays import Array, column_dots, namespace
+from deepnmf.arrays import Array, column_dots, divisor, namespace
 from deepnmf.core.passes import Sums
 from deepnmf.penalties import Penalty, RowRidge
+
+FAR = 1e12
+"""The ratio of the largest code to the largest weight, or the reverse, that `balanced` ends."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,24 @@ class Scaling:
         xp = namespace(H)
         rms = _roots(xp.sum(H * H, axis=-1, keepdims=True) / H.shape[-1])
         return (*weights[:-1], weights[-1] * rms.mT), H / rms
+
+
+def balanced(W: Array, H: Array) -> tuple[Array, Array]:
+    """W and H about equally large, if they were very far apart. Powers of 2 move the scale, so the
+    product stays the same to the last bit.
+
+    A penalty on W alone shrinks W for as long as a layer is trained, and H grows. The next layers
+    would learn from numbers so large that rounding hides their penalties.
+    """
+    xp = namespace(W)
+    upper = divisor(namespace(H).max(H, axis=(-2, -1), keepdims=True))
+    lower = divisor(xp.max(W, axis=(-2, -1), keepdims=True))
+    far = (upper / lower > FAR) | (lower / upper > FAR)
+    if not bool(xp.any(far)):
+        return W, H
+    scale = 2 ** xp.round(xp.log2(upper / lower) / 2)
+    scale = xp.where(far, scale, xp.ones_like(scale))
+    return W * scale, H / scale
 
 
 def _roots(squares: Array) -> Array:

@@ -6,14 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-from deepnmf.arrays import Array, added, epsilon, squared_norm
+from deepnmf.arrays import Array, Dense, added, ahead, epsilon, squared_norm
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.links import Identity
 from deepnmf.penalties import Penalty
 from deepnmf.solvers import Solver
+from deepnmf.solvers.quadratic import nearest
 
 
 class Factorized(Protocol):
@@ -46,9 +47,14 @@ class Sweeping(Protocol[F]):
     @property
     def recordable(self) -> bool: ...
 
+    @property
+    def monotone(self) -> bool: ...
+
     def sweep(self, factors: F) -> F: ...
 
     def objective(self, factors: F) -> tuple[Array, Array]: ...
+
+    def fall(self, factors: F, last: Array) -> Array: ...
 
     def dead(self, factors: F) -> Array: ...
 
@@ -60,6 +66,8 @@ class Descent(ABC, Generic[F]):
     """A problem: sweeps over factors, and their objective."""
 
     X: Array
+    monotone: ClassVar[bool] = False
+    """Whether no sweep raises the objective, except by rounding."""
 
     @property
     def recordable(self) -> bool:
@@ -73,6 +81,12 @@ class Descent(ABC, Generic[F]):
     @abstractmethod
     def objective(self, factors: F) -> tuple[Array, Array]:
         """f and its penalties, per run, in double precision."""
+
+    def fall(self, factors: F, last: Array) -> Array:
+        """The fall of the objective by which the loop judges whether to go on; `last` is that of
+        the last sweep."""
+        del factors
+        return last
 
     def dead(self, factors: F) -> Array:
         """Units of all layers that reach nothing, or that nothing reaches, per run."""
@@ -96,10 +110,29 @@ class Stage(Descent[F]):
     penalty_H: Penalty
     scaling: Scaling
     solver: Solver
+    monotone = True
+    patience: ClassVar[int] = 1
+    """How many sweeps in a row must be slow before an extrapolated stage has converged."""
 
     @abstractmethod
     def begin(self, weights: Sequence[Array], H: Array) -> F:
         """The factors that the stage starts from."""
+
+    @abstractmethod
+    def beyond(self, now: F, before: F, beta: Dense) -> F:
+        """The factors at F + β (F − F_before), made feasible."""
+
+    def slim(self, factors: F) -> F:
+        """Factors without what the next sweep does not need."""
+        return factors
+
+    def weights_beyond(
+        self, now: Sequence[Array], before: Sequence[Array], beta: Dense
+    ) -> tuple[Array, ...]:
+        """Every W + β (W − W_before), made feasible."""
+        triples = zip(now, before, self.scaling.unit_columns, strict=True)
+        moved = ((ahead(W, W_before, beta), unit) for W, W_before, unit in triples)
+        return tuple(nearest(W, unit) if unit else W for W, unit in moved)
 
     def weights_penalty(self, weights: Sequence[Array]) -> Array:
         """Σ_l R_l(W_l) per run."""

@@ -9,15 +9,17 @@ from typing import cast
 import numpy as np
 
 from deepnmf.arrays import Array, Recipe, in_order, recompute_by, split_like, spread, to_device
-from deepnmf.arrays.cpu.threads import suited_to
+from deepnmf.arrays.cpu.threads import one_blas_thread
 from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import tensor_cores
 from deepnmf.core.encoding import encode_block, layer_input
 from deepnmf.core.extrapolation import Extrapolated, Moving
+from deepnmf.core.history import Record, sweeps_of
 from deepnmf.core.loop import descend
 from deepnmf.core.plan import Plan
+from deepnmf.core.scaling import balanced
 from deepnmf.core.stage import Factorized, Stage
-from deepnmf.core.watch import Listener, Point, Reason, Record, Watch
+from deepnmf.core.watch import Listener, Point, Reason, Watch
 from deepnmf.links import Link
 from deepnmf.penalties import Penalty
 from deepnmf.starts import Given, Start
@@ -33,6 +35,11 @@ class Run:
     sweeps: int
     """Sweeps of fine-tuning."""
     reason: Reason
+
+    @property
+    def all_sweeps(self) -> int:
+        """Sweeps of pre-training and fine-tuning."""
+        return sweeps_of(self.history)
 
 
 @dataclass(frozen=True)
@@ -79,11 +86,13 @@ def train(
 
 def train_watched(X: Array, plan: Plan, watch: Watch) -> Trained:
     """Fit a plan to X (…, m, n), or continue from the point that the keeper of the watch has."""
-    with (
-        tensor_cores(X, plan.solver.rounds),
-        suited_to(2.0 * X.shape[-2] * X.shape[-1] * max(plan.sizes)),
-    ):
-        return _train(X, plan, watch)
+    with tensor_cores(X, plan.solver.rounds), one_blas_thread():
+        try:
+            return _train(X, plan, watch)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+            if watch.keeper is None or not watch.continues:
+                raise
+            raise watch.keeper.refusal(problem) from problem
 
 
 def _train(X: Array, plan: Plan, watch: Watch) -> Trained:
@@ -149,9 +158,11 @@ def pretrain(
             plan.tol, plan.pretrain_iter, watch, stage_name="pretrain", layer=layer + 1,
             begun=begun,
         ).factors  # fmt: skip
-        weights.append(factors.weights[0])
-        H = in_order(factors.H)
-        del factors, stage, data
+        (W,), H = factors.weights, in_order(factors.H)
+        if not plan.fixed_scale:
+            W, H = balanced(W, H)
+        weights.append(W)
+        del factors, stage, data, W
     return tuple(weights), H
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from deepnmf.arrays import Array
 from deepnmf.arrays.draws import Generators
+from deepnmf.core.history import History, Record
 from deepnmf.core.stage import Factorized
 
-Record = dict[str, Any]
-"""One sweep in numbers, as `history_` has it."""
 Listener = Callable[[Record, Sequence[Array]], bool]
 """Gets a record and the weights of the stage after every sweep. True stops the fit, which keeps
 its current factors."""
 StageName = Literal["pretrain", "finetune"]
-Reason = Literal["converged", "limit", "callback", "interrupted"]
+Reason = Literal["converged", "limit", "stalled", "callback", "interrupted"]
 """Why a run stopped."""
 
 
@@ -41,19 +40,22 @@ class Point:
 class Keeper(Protocol):
     """Stores points of a fit, so that they outlast it."""
 
-    def begun(self, generators: Generators) -> tuple[Point, list[Record]] | None:
+    def begun(self, generators: Generators) -> tuple[Point, History] | None:
         """The stored point and the history up to it, or None. Sets the generators to their state
         at that point."""
 
     def offer(
         self,
         point: Callable[[], Point],
-        history: list[Record],
+        history: History,
         generators: Generators,
         *,
         at_once: bool = False,
     ) -> None:
         """A point that may be stored, or (`at_once`) must be."""
+
+    def refusal(self, problem: Exception) -> Exception:
+        """The error to raise if a fit cannot continue from the stored point."""
 
 
 class Watch:
@@ -63,27 +65,35 @@ class Watch:
         self, listener: Listener | None, keeper: Keeper | None = None, generators: Generators = ()
     ) -> None:
         self.listener, self.keeper, self.generators = listener, keeper, generators
-        self.history: list[Record] = []
+        self.log = History()
         self.began = time.perf_counter()
         self.stopped: Reason | None = None
+        self.continues = False
+        """Whether the fit continues from a stored point, and has not swept since."""
         self.weights: tuple[Array, ...] = ()
         self.data: Array | None = None
+
+    @property
+    def history(self) -> list[Record]:
+        """The records so far."""
+        return self.log.records
 
     def resume(self) -> Point | None:
         """The stored point of this fit, if any. Its history and clock continue."""
         stored = None if self.keeper is None else self.keeper.begun(self.generators)
         if stored is None:
             return None
-        point, self.history = stored
+        point, self.log = stored
         if self.history:
             self.began -= self.history[-1]["seconds"]
-        self.weights, self.data = point.weights, point.data
+        self.weights, self.data, self.continues = point.weights, point.data, True
         return point
 
     def note(self, record: Record, weights: Sequence[Array]) -> None:
         """Add a record to the history, and tell the listener."""
+        self.continues = False
         record["seconds"] = time.perf_counter() - self.began
-        self.history.append(record)
+        self.log.add(record)
         if self.listener is not None and self.listener(record, weights):
             self.stopped = "callback"
 
@@ -102,7 +112,7 @@ class Watch:
             return
         self.keeper.offer(
             lambda: Point(layer, self.weights, self.data, factors, sweep, objective, reason),
-            self.history,
+            self.log,
             self.generators,
             at_once=at_once,
         )
