@@ -193,7 +193,7 @@ def test_bad_entries_are_named(form, value, message, X):
         (np.ones((1, 5)), "1 sample"),
         (np.ones(5), "1D array"),
         (np.ones((5, 4, 3)), "dim 3|3D"),
-        (np.array([["a", "b"], ["c", "d"]]), "could not convert|numeric"),
+        (np.array([["a", "b"], ["c", "d"]]), "entries of type <U1"),
     ],
     ids=str,
 )

@@ -83,10 +83,11 @@ def test_bad_entries_are_refused_in_the_same_words(kind, X, tmp_path):
         _ = open_samples(KINDS[kind](X, tmp_path), NEEDS).data
 
 
+@pytest.mark.parametrize("scale", [1e-90, 1e-310])
 @pytest.mark.parametrize("kind", KINDS)
-def test_entries_whose_products_vanish_are_refused(kind, X, tmp_path):
+def test_entries_whose_products_vanish_are_refused(kind, scale, X, tmp_path):
     with pytest.raises(ValueError, match="too small for its precision"):
-        _ = open_samples(KINDS[kind](X * 1e-90, tmp_path), NEEDS).data
+        _ = open_samples(KINDS[kind](X * scale, tmp_path), NEEDS).data
 
 
 @pytest.mark.parametrize("kind", ["array", "csr", "memmap", "list of blocks", "Dask"])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import weakref
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -52,7 +53,7 @@ class FileBlocks:
     def __init__(self, layout: Cut, rows: int, dtype: DTypeLike) -> None:
         self.layout, self.rows, self.dtype = layout, rows, np.dtype(dtype)
         self.starts = layout.starts()
-        self.file = tempfile.TemporaryFile(prefix="deepnmf-codes-")  # noqa: SIM115
+        self.file = temporary_file(rows * layout.samples * self.dtype.itemsize)
         weakref.finalize(self, self.file.close)
 
     def __setitem__(self, index: int, block: np.ndarray) -> None:
@@ -70,3 +71,39 @@ class FileBlocks:
 
     def _place(self, index: int) -> int:
         return self.starts[index] * self.rows * self.dtype.itemsize
+
+
+def temporary_file(size: int) -> BinaryIO:
+    """A file without a name, for so many bytes of codes, which disappears when it is closed.
+
+    The space is reserved first: a full disk is an error here, and not a crash of the process when
+    a mapped page cannot be written.
+    """
+    folder = tempfile.gettempdir()
+    file: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+    try:
+        _reserve(file, size)
+    except OSError as problem:
+        file.close()
+        raise OSError(
+            problem.errno,
+            f"no room for {size / 1e6:.0f} MB of codes ({problem.strerror}): set TMPDIR to a "
+            "folder with more room, or raise max_memory",
+            folder,
+        ) from problem
+    return file  # type: ignore[no-any-return]
+
+
+def _reserve(file: BinaryIO, size: int) -> None:
+    """Make sure that the disk has room for a file of this size."""
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+            return
+        except OSError as problem:
+            if problem.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+    zeros = bytes(min(size, 1 << 20))
+    for start in range(0, size, 1 << 20):
+        file.write(zeros[: size - start])
+    file.flush()

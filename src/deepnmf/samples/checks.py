@@ -10,6 +10,7 @@ import scipy.sparse
 
 from deepnmf.arrays import (
     Array,
+    dense,
     is_sparse,
     largest_entry,
     namespace,
@@ -20,16 +21,10 @@ from deepnmf.arrays import (
 from deepnmf.arrays.blocks import Applied, Block, Blocked
 from deepnmf.arrays.tensors import is_tensor
 from deepnmf.links import Link
+from deepnmf.samples.admission import admitted
 
 if TYPE_CHECKING:
     from deepnmf.samples.base import Needs
-
-
-def float_type(dtype: np.dtype, whom: str) -> np.dtype:
-    """float32 and float64 stay as they are; other numbers become float64, the rest is refused."""
-    if dtype.kind not in "fiub":
-        raise ValueError(f"X has entries of type {dtype}; {whom} needs real numbers.")
-    return dtype if dtype in (np.float32, np.float64) else np.dtype(float)
 
 
 def canonical(X: Array) -> Array:
@@ -103,28 +98,38 @@ def check_entries(X: Array, whom: str, signed: bool = False) -> float:
         # Products of four entries are formed. The norm is computed only where it may be too large.
         room = float(xp.finfo(values.dtype).max) ** 0.25
         if largest * math.prod(values.shape) ** 0.5 > room and _norm(values, largest) > room:
-            raise ValueError(
-                f"X is too large for its precision: entries up to {largest:g} in "
-                f"{_type_name(values)} would overflow in products. Divide X by its maximum, or "
-                "use float64."
-            )
+            raise too_large(largest, _type_name(values))
     return largest
 
 
 def _check_faint(largest: float, X: Array | Blocked) -> None:
     """Refuse X if all its entries are so small that their products are rounded to 0."""
     if 0 < largest < float(np.finfo(_type_name(X)).tiny) ** 0.25:
-        raise ValueError(
-            f"X is too small for its precision: products of entries up to {largest:g} would be "
-            f"rounded to 0 in {_type_name(X)}. Divide X by its maximum, or use float64."
-        )
+        raise too_small(largest, _type_name(X))
+
+
+def too_large(largest: float, dtype: str) -> ValueError:
+    """The refusal of X with entries up to `largest` in this precision."""
+    return ValueError(
+        f"X is too large for its precision: entries up to {largest:g} in {dtype} would overflow in "
+        "products. Divide X by its maximum, or use float64."
+    )
+
+
+def too_small(largest: float, dtype: str) -> ValueError:
+    """The refusal of X with entries of at most `largest` in this precision."""
+    return ValueError(
+        f"X is too small for its precision: products of entries up to {largest:g} would be rounded "
+        f"to 0 in {dtype}. Divide X by its maximum, or use float64."
+    )
 
 
 def _norm(values: Array, largest: float) -> float:
     """The Frobenius norm of entries whose squares may overflow."""
     if largest == 0 or not math.isfinite(largest):
         return largest
-    return largest * math.sqrt(float(squared_norm(values / largest)))
+    # Stored entries of a sparse matrix have one axis.
+    return largest * math.sqrt(float(squared_norm((values / largest).reshape(1, -1))))
 
 
 def _type_name(X: Array | Blocked) -> str:
@@ -134,6 +139,7 @@ def _type_name(X: Array | Blocked) -> str:
 def check_codes(Z: Array, weights: list[Array], link: Link) -> Array:
     """Codes (n, k) of the last of these layers, on the device of its weights. A link other than
     the identity can only decode codes that are finite and ≥ 0."""
+    Z = dense(admitted(Z, "inverse_transform"))
     Z = Z if is_tensor(Z) else np.asarray(Z)
     layer, size = len(weights), weights[-1].shape[-1]
     if Z.ndim != 2 or Z.shape[1] != size:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import mmap
-import os
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.preprocessing import normalize as to_unit_norm
 
 from deepnmf.arrays import Array, is_blocked, is_sparse
 from deepnmf.arrays.blocks import Block
+from deepnmf.arrays.stores import temporary_file
+from deepnmf.samples.admission import admitted
 from deepnmf.samples.checks import canonical
+from deepnmf.samples.conversion import converted
 
 
 def is_on_disk(X: Any) -> bool:
@@ -43,11 +42,9 @@ class Prepared:
         return getattr(self.X, "chunks", None)
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        samples = np.array(self.X[rows], dtype=self.dtype, order="C")
+        samples: np.ndarray = converted(self.X[rows], self.dtype, self.unit_norm)
         if isinstance(self.X, np.memmap):
             forget_pages(self.X)
-        if self.unit_norm and len(samples):
-            return to_unit_norm(samples, copy=False)
         return samples
 
 
@@ -60,6 +57,7 @@ def forget_pages(X: np.memmap) -> None:
 
 def as_block(rows: Any, dtype: np.dtype, source: Any = None) -> Block:
     """Samples (width, m) as a block (m, width). `source` is the array that they come from."""
+    rows = admitted(rows, "the model")
     if is_sparse(rows):
         return canonical(scipy.sparse.csr_array(rows).astype(dtype, copy=False)).T
     if not isinstance(source, np.memmap):
@@ -76,10 +74,8 @@ def to_rows(H: Array) -> np.ndarray:
     size = H.shape[0] * H.shape[1] * H.dtype.itemsize
     if size <= 4 * H.layout.room:
         return H.whole().T
-    with tempfile.NamedTemporaryFile(prefix="deepnmf-codes-", delete=False) as file:
-        out = np.memmap(file.name, dtype=H.dtype, mode="w+", shape=H.shape[::-1])
-        if os.name == "posix":  # the file is deleted with the last array that uses it
-            Path(file.name).unlink()
+    with temporary_file(size) as file:  # it disappears with the last array that uses it
+        out: np.ndarray = np.memmap(file, dtype=H.dtype, mode="r+", shape=H.shape[::-1])
     for start, block in zip(H.layout.starts(), H.each(), strict=True):
         out[start : start + block.shape[-1]] = block.T
     return out

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from deepnmf.arrays import Array, namespace
-from deepnmf.arrays.tensors import is_strided, is_tensor, to_numpy
+from deepnmf.arrays.tensors import is_tensor, to_numpy
+from deepnmf.samples.admission import admitted
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.checks import canonical, check_samples, check_size
 from deepnmf.samples.disk import is_on_disk
@@ -44,7 +45,7 @@ class InMemory(Samples):
 
 def opened(X: Any, needs: Needs) -> Samples:
     """Any other X, as a NumPy array or a sparse matrix in memory."""
-    X = np.asarray(X[:]) if is_on_disk(X) else X
+    X = admitted(np.asarray(X[:]), needs.whom) if is_on_disk(X) else X
     checks: dict[str, Any] = {
         "accept_sparse": ("csr", "csc") if needs.sparse else False,
         "dtype": [np.float64, np.float32],
@@ -65,10 +66,6 @@ def opened_tensor(X: Any, needs: Needs) -> Samples | None:
     if not is_tensor(X):
         return None
     X = X.detach()
-    if not is_strided(X):
-        raise ValueError(
-            f"{needs.whom} takes dense tensors; give sparse data as a scipy.sparse matrix instead."
-        )
     if X.ndim != 2:
         raise ValueError(f"Expected 2D input, got a {X.ndim}D tensor of shape {tuple(X.shape)}.")
     check_size(X.shape, needs, "tensor")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deepnmf.samples import memory, slices
+from deepnmf.samples.admission import admitted
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.dask import arrays as dask_arrays
 
@@ -21,6 +22,7 @@ KINDS: tuple[Callable[[Any, Needs], Samples | None], ...] = (
 
 def open_samples(X: Any, needs: Needs) -> Samples:
     """Check X (n_samples, n_features), and open it for a model with these needs."""
+    X = admitted(X, needs.whom)
     for opened in KINDS:
         samples = opened(X, needs)
         if samples is not None:

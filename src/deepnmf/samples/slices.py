@@ -10,9 +10,11 @@ from deepnmf.arrays import Array, is_sparse
 from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf
 from deepnmf.arrays.tensors import is_tensor
 from deepnmf.data.dataset import check_chunks
+from deepnmf.data.limits import physical_memory
+from deepnmf.samples.admission import float_type
 from deepnmf.samples.base import Needs, Samples
-from deepnmf.samples.budget import memory, physical_memory, room_for_codes
-from deepnmf.samples.checks import check_blocks, check_size, float_type
+from deepnmf.samples.budget import memory, room_for_codes
+from deepnmf.samples.checks import check_blocks, check_size
 from deepnmf.samples.disk import as_block, is_on_disk, to_rows
 from deepnmf.samples.place import refuse_card
 

@@ -12,9 +12,10 @@ import numpy as np
 from deepnmf.arrays import Array
 from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf, Source
 from deepnmf.arrays.tensors import to_numpy
+from deepnmf.samples.admission import admitted, float_type
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.budget import room_for_codes
-from deepnmf.samples.checks import check_blocks, check_size, float_type
+from deepnmf.samples.checks import check_blocks, check_size
 from deepnmf.samples.dask.layout import DaskLayout
 from deepnmf.samples.dask.workers import Data
 from deepnmf.samples.disk import as_block, to_rows
@@ -89,7 +90,7 @@ def _encoded_chunk(
 
     if rows.shape[0] == 0:
         return np.empty((0, size), float_type(rows.dtype, needs.whom))
-    with in_memory(rows, needs) as samples:
+    with in_memory(admitted(rows, needs.whom), needs) as samples:
         return to_numpy(samples.encoded(encode, size))
 
 
