@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from typing import Any
@@ -12,6 +13,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import deepnmf
+from deepnmf.core.history import LIMIT
 from deepnmf.files.checkpoint import Checkpoint, CheckpointError
 from deepnmf.solvers import ProjectedGradient
 from tests import kills
@@ -136,7 +138,7 @@ def test_twenty_kills_at_random_moments(processes, tmp_path):
     end is that of a fit that nobody disturbed."""
     path = tmp_path / "fit.ckpt"
     killed, seen = 0, set()
-    for moment in np.random.default_rng(0).uniform(0.0, 0.2, 20):
+    for moment in np.random.default_rng(0).uniform(0.0, 0.1, 20):
         ours, theirs = processes.Pipe()
         process = processes.Process(target=kills.long_fit, args=(path, theirs))
         process.start()
@@ -156,14 +158,12 @@ def test_twenty_kills_at_random_moments(processes, tmp_path):
 
 
 def sweeps_kept(path):
-    import json
-
     from safetensors import safe_open
 
     with safe_open(path, "numpy") as file:
         for name in file.keys():  # noqa: SIM118
             assert np.isfinite(file.get_tensor(name)).all()
-        return len(json.loads(file.metadata()["deepnmf-checkpoint"])["history"])
+        return len(file.get_tensor("history_sweep"))
 
 
 def test_a_full_disk_leaves_the_old_checkpoint_whole(processes, tmp_path):
@@ -259,6 +259,77 @@ def test_ctrl_c_keeps_the_best_and_says_so(after, kept, low_rank, tmp_path):
         assert model.reconstruction_err_**2 / 2 <= end[after - 1] + 1e-9 * norm
     model.set_params(callback=None)
     np.testing.assert_allclose(objectives(model.fit(X)), end, rtol=1e-12)
+
+
+def test_ctrl_c_that_python_dropped_is_noticed_after_the_sweep(low_rank):
+    """As in a destructor, where Python goes on as if nothing had happened."""
+    heard = []
+
+    def callback(record):
+        heard.append(record)
+        if len(heard) == 9:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+    model = deepnmf.sdnmf_l((8, 5), callback=callback, **SETTINGS)
+    with pytest.warns(ConvergenceWarning, match="interrupted by Ctrl-C"):
+        model.fit(low_rank.T)
+    assert len(model.history_) == 9
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None])
+def test_a_handler_of_ctrl_c_that_is_not_pythons_stays(handler, low_rank):
+    def callback(record):
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        model = deepnmf.dnmf(4, max_iter=3, tol=0, callback=callback).fit(low_rank.T)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(model.history_) == 3
+
+
+def test_ctrl_c_ends_many_fits(low_rank):
+    seen = []
+
+    def callback(record):
+        seen.append(record)
+        if len(seen) == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    model = deepnmf.dnmf(4, max_iter=3, tol=0, callback=callback)
+    with (
+        pytest.warns(ConvergenceWarning, match="interrupted by Ctrl-C"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        deepnmf.fit_many(low_rank.T, model, seeds=9)
+    assert len(seen) == 4
+
+
+@pytest.mark.long
+def test_a_long_fit_is_saved_and_continues_with_a_thinned_history(tmp_path):
+    """benchmarks/million.py does this for a million sweeps."""
+    X = np.random.default_rng(0).random((10, 4))
+    sweeps, path = 5 * LIMIT, tmp_path / "fit.ckpt"
+    model = deepnmf.dnmf(2, max_iter=sweeps, tol=0, random_state=0)
+    end = [(one["sweep"], one["objective"]) for one in model.fit(X).history_]
+    assert len(end) <= LIMIT
+    model.set_params(checkpoint=Checkpoint(path, every=0.2))
+    broken_off(model, X, 2 * LIMIT + 5)
+    heard: list[dict[str, Any]] = []
+    model.set_params(callback=heard.append).fit(X)
+    assert len(heard) < sweeps, "it continued"
+    assert [(one["sweep"], one["objective"]) for one in model.history_] == end
+    assert model.n_iter_ == model.history_[-1]["sweep"] == sweeps
+    model.save(tmp_path / "model.safetensors")
+    loaded = deepnmf.load(tmp_path / "model.safetensors")
+    assert loaded.history_ == model.history_
+    assert loaded.n_iter_ == sweeps
+    for file in (path, tmp_path / "model.safetensors"):
+        assert file.stat().st_size < 100 * LIMIT
 
 
 def test_a_saved_model_does_not_carry_the_path(low_rank, tmp_path):

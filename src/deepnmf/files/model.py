@@ -1,27 +1,30 @@
-"""Model files: the weights as safetensors, everything else as JSON in the header. No pickle."""
+"""Model files: arrays as safetensors, everything else as JSON in the header. No pickle."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from deepnmf.arrays.tensors import to_numpy
-from deepnmf.files.atomic import write_atomically
-from deepnmf.files.tensors import TensorFile, UnknownClassError, from_json, to_json
+from deepnmf.core.history import Record
+from deepnmf.files.history import add_history, checked_history, read_history
+from deepnmf.files.tensors import BadFileError, FileError, TensorFile, Tensors, open_tensors
+from deepnmf.files.values import UnknownClassError, from_json, to_json
 from deepnmf.links import LINKS
 from deepnmf.penalties import PENALTIES, TopLayer
 from deepnmf.solvers import SOLVERS
 from deepnmf.starts import STARTS, Given
+from deepnmf.text import one_line
 from deepnmf.version import __version__
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2, history is stored as tensors and tensors have checksums. Format 1 is still read."""
 KEY = "deepnmf"
+MOST_TENSORS = 10_000
 TABLES: tuple[Mapping[str, type], ...] = (LINKS, PENALTIES, SOLVERS, STARTS)
 NAMED = {
     kind.__name__: kind
@@ -30,7 +33,7 @@ NAMED = {
 """The classes whose objects parameters may be."""
 
 
-class ModelFileError(ValueError):
+class ModelFileError(FileError):
     """A file that is not a model, or not one that this version can read."""
 
 
@@ -39,17 +42,18 @@ def write_model(
     estimator: str,
     parameters: Mapping[str, Any],
     weights: Iterable[Any],
+    history: Sequence[Record],
     header: Mapping[str, Any],
 ) -> None:
-    """Write weights, parameters, and a header of values that JSON can hold."""
+    """Write weights, history, parameters, and a header of values that JSON can hold."""
     tensors = TensorFile()
     for layer, W in enumerate(weights, 1):
-        _add(tensors, W, f"W_{layer}")
+        tensors.add_array(to_numpy(W), f"W_{layer}")
 
     def stored(value: Any) -> Any:
         if not getattr(value, "shape", None):
             return NotImplemented
-        return {"tensor": _add(tensors, value, f"parameter_{len(tensors.tensors)}")}
+        return {"tensor": tensors.add_array(to_numpy(value), f"parameter_{len(tensors.tensors)}")}
 
     described: dict[str, Any] = {}
     for name, value in parameters.items():
@@ -64,77 +68,65 @@ def write_model(
         "version": __version__,
         "estimator": estimator,
         "parameters": described,
+        "history": add_history(tensors, history),
         **header,
     }
-    metadata = {KEY: json.dumps(full)}
-    write_atomically(path, lambda file: tensors.write(file, metadata))
-
-
-def _add(tensors: TensorFile, array: Any, name: str) -> str:
-    values = np.ascontiguousarray(to_numpy(array))
-    return tensors.add(values.dtype, values.shape, lambda: values, name)
+    tensors.save(Path(path), KEY, full)
 
 
 def read_model(
     path: str | os.PathLike[str], classes: Iterable[type] = ()
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """The header, with its parameters as objects, and the weights. `classes` are the user's own
-    classes that the parameters use."""
-    header, tensors = _read(Path(path))
-    known = NAMED | {kind.__name__: kind for kind in classes}
-    try:
-        parameters = header["parameters"].items()
-        header["parameters"] = {
-            name: from_json(value, known, lambda record: tensors[record["tensor"]])
-            for name, value in parameters
-        }
-        depth = sum(name.startswith("W_") for name in tensors)
-        return header, [tensors[f"W_{layer}"] for layer in range(1, depth + 1)]
-    except UnknownClassError as problem:
-        raise ModelFileError(
-            f"The model uses {problem.name}, which is not a class of deepnmf: pass it, "
-            f"load(path, classes=[{problem.name}])."
-        ) from None
-    except (KeyError, TypeError, IndexError, AttributeError) as problem:
-        raise damaged(path, problem) from problem
-
-
-def damaged(path: str | os.PathLike[str], problem: Exception) -> ModelFileError:
-    """The error for a file whose content is not a valid model."""
-    return ModelFileError(
-        f"{path}: the model file is damaged ({type(problem).__name__}: {problem}). Fit and save "
-        "the model again."
-    )
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header, with its parameters as objects and its history, and the weights. `classes` are
+    the user's own classes that the parameters use."""
+    path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such model file.")
     if path.is_dir():
         raise ModelFileError(f"{path}: is a folder, not a model file.")
+    known = NAMED | {kind.__name__: kind for kind in classes}
     try:
-        with safe_open(path, framework="numpy") as file:
-            text = (file.metadata() or {}).get(KEY)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as problem:
+        with open_tensors(path, KEY) as tensors:
+            return _read(path, tensors, known)
+    except UnknownClassError as problem:
+        name = one_line(problem.name)
         raise ModelFileError(
-            f"{path}: is not a deepnmf model file, or is cut short ({problem}). Write one with "
-            "model.save or `deepnmf fit`."
-        ) from problem
-    if text is None:
+            f"{path}: the model uses {name}, which is not a class of deepnmf: pass it, "
+            f"load(path, classes=[{name}])."
+        ) from None
+    except BadFileError as problem:
+        raise damaged(path, problem) from problem
+
+
+def _read(
+    path: Path, tensors: Tensors, known: Mapping[str, type]
+) -> tuple[dict[str, Any], list[np.ndarray]]:
+    header = tensors.header
+    if header["format"] not in (1, FORMAT):
         raise ModelFileError(
-            f"{path}: is a safetensors file, but not a deepnmf model. Write one with model.save or "
-            "`deepnmf fit`."
+            f"{path}: was written by deepnmf {one_line(header['version'], 20)} in model format "
+            f"{one_line(header['format'], 20)}; this is deepnmf {__version__}, which reads formats "
+            f"1 and {FORMAT}. Install a version that reads it, or fit again."
         )
-    try:
-        header = json.loads(text)
-        format_number, version = header["format"], header["version"]
-    except (ValueError, KeyError, TypeError) as problem:
-        raise ModelFileError(f"{path}: the header of the model file is damaged.") from problem
-    if format_number != FORMAT:
-        raise ModelFileError(
-            f"{path}: was written by deepnmf {version} in model format {format_number}; this is "
-            f"deepnmf {__version__}, which reads format {FORMAT}. Install a version that reads it, "
-            "or fit again."
-        )
-    return header, tensors
+    if len(tensors) > MOST_TENSORS:
+        raise BadFileError(f"it has {len(tensors)} tensors, and may have {MOST_TENSORS}")
+    if header["format"] == 1:
+        header["history"] = checked_history(header["fitted"].pop("history_"))
+    else:
+        if not tensors.has_checksums:
+            raise BadFileError("the checksums are missing")
+        header["history"] = read_history(header["history"], tensors.__getitem__)
+    header["parameters"] = {
+        name: from_json(value, known, lambda record: tensors[record["tensor"]])
+        for name, value in header["parameters"].items()
+    }
+    depth = sum(name.startswith("W_") for name in tensors)
+    return header, [tensors[f"W_{layer}"] for layer in range(1, depth + 1)]
+
+
+def damaged(path: str | os.PathLike[str], problem: object) -> ModelFileError:
+    """The error for a file whose content is not a valid model."""
+    return ModelFileError(
+        f"{path}: is not a deepnmf model file, or is cut short or damaged ({one_line(problem)}). "
+        "Write one with model.save or `deepnmf fit`."
+    )

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from deepnmf.files.model import ModelFileError, damaged, read_model, write_model
+from deepnmf.files.tensors import DAMAGE
 from deepnmf.models.base import Factorization, MatrixFactorization
 from deepnmf.models.deep import DeepNMF
 from deepnmf.models.registry import BASELINES
 
 __all__ = ["ModelFileError", "Stored", "load", "load_stored", "save"]
 
-REQUIRED = ("history_", "reconstruction_err_", "n_iter_", "status_", "n_features_in_")
+FITTED: dict[str, Callable[[Any], bool]] = {
+    "reconstruction_err_": lambda value: _is_number(value) and value >= 0,
+    "n_iter_": lambda value: _is_count(value),
+    "status_": lambda value: isinstance(value, str),
+    "n_features_in_": lambda value: _is_count(value) and value > 0,
+    "code_scale_": lambda value: _is_number(value) and value > 0,
+    "eta_": lambda value: _is_number(value),
+    "reason_": lambda value: isinstance(value, str),
+}
+"""The fitted attributes that are stored besides the arrays and the history, and what they are."""
 OPTIONAL = ("code_scale_", "eta_", "reason_")
-"""The fitted attributes that are stored besides the weights, the optional ones if they are set."""
+"""Those that are stored if they are set."""
 ONLY_TRAINING = ("callback", "graph", "checkpoint")
 """Parameters that are not stored."""
 KINDS: tuple[type[Factorization], ...] = (DeepNMF, *BASELINES)
@@ -48,14 +60,12 @@ def save(
         )
     names = getattr(model, "feature_names_in_", None)
     header = {
-        "fitted": {
-            name: getattr(model, name) for name in (*REQUIRED, *OPTIONAL) if hasattr(model, name)
-        },
+        "fitted": {name: getattr(model, name) for name in FITTED if hasattr(model, name)},
         "feature_names_in": None if names is None else [str(name) for name in names],
         "notes": notes or {},
     }
     parameters = {name: _portable(name, value) for name, value in model.get_params(False).items()}
-    write_model(path, type(model).__name__, parameters, model.weights_, header)
+    write_model(path, type(model).__name__, parameters, model.weights_, model.history_, header)
 
 
 def _portable(name: str, value: Any) -> Any:
@@ -75,21 +85,84 @@ def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> S
     """Read a model together with its notes."""
     header, weights = read_model(path, classes)
     try:
-        model = ESTIMATORS[header.get("estimator", "DeepNMF")](**header["parameters"])
+        kind = ESTIMATORS[header.get("estimator", "DeepNMF")]
+        model = kind(**header["parameters"])
+        _set_fitted(model, header["fitted"])
+        model.history_ = header["history"]
+        _check_weights(model, weights)
         model.weights_ = list(weights)
-        fitted = header["fitted"]
-        for name in REQUIRED:
-            setattr(model, name, fitted[name])
-        for name in OPTIONAL:
-            if name in fitted:
-                setattr(model, name, fitted[name])
-        if "reason_" not in fitted:
-            status = fitted["status_"]
-            begins = [reason for text, reason in REASONS.items() if status.startswith(text)]
-            model.reason_ = [*begins, "limit"][0]
-        if header["feature_names_in"] is not None:
-            model.feature_names_in_ = np.asarray(header["feature_names_in"], dtype=object)
+        check_random_state(model.random_state)
+        model.check()
+        _set_names(model, header["feature_names_in"])
         model.components_ = model.basis()
-        return Stored(model, header["notes"])
-    except (KeyError, TypeError, IndexError, AttributeError) as problem:
-        raise damaged(path, problem) from problem
+        return Stored(model, _checked_notes(header["notes"]))
+    except DAMAGE as problem:
+        reason = problem if type(problem) is ValueError else f"{type(problem).__name__}: {problem}"
+        raise damaged(path, reason) from problem
+
+
+def _set_fitted(model: MatrixFactorization, fitted: dict[str, Any]) -> None:
+    """Set the fitted attributes that are neither arrays nor the history."""
+    for name, is_valid in FITTED.items():
+        if name in OPTIONAL and name not in fitted:
+            continue
+        if not is_valid(fitted[name]):
+            raise ValueError(f"{name} is {fitted[name]!r}")
+        setattr(model, name, fitted[name])
+    if "reason_" not in fitted:
+        begins = [reason for text, reason in REASONS.items() if model.status_.startswith(text)]
+        model.reason_ = [*begins, "limit"][0]
+
+
+def _check_weights(model: MatrixFactorization, weights: Sequence[np.ndarray]) -> None:
+    """Refuse weights that are not those of the model."""
+    sizes = model.get_params(deep=False).get("layer_sizes")
+    depth = len(sizes) if isinstance(sizes, tuple) else 1
+    if len(weights) != depth:
+        raise ValueError(f"it has weights of {len(weights)} layers, not of {depth}")
+    rows = model.n_features_in_
+    for layer, W in enumerate(weights, 1):
+        if W.ndim != 2 or W.shape[0] != rows or not W.shape[1]:
+            raise ValueError(f"W_{layer} has the shape {W.shape} and should have {rows} rows")
+        if W.dtype not in (np.float32, np.float64):
+            raise ValueError(f"W_{layer} is {W.dtype}, not float32 or float64")
+        if not np.isfinite(W).all():
+            raise ValueError(f"W_{layer} has entries that are not finite numbers")
+        if not model.signed and (W < 0).any():
+            raise ValueError(f"W_{layer} has negative entries")
+        rows = W.shape[1]
+
+
+def _set_names(model: MatrixFactorization, names: Any) -> None:
+    if names is None:
+        return
+    if not _are_texts(names) or len(names) != model.n_features_in_:
+        raise ValueError(f"the feature names are not {model.n_features_in_} texts")
+    model.feature_names_in_ = np.asarray(names, dtype=object)
+
+
+def _checked_notes(notes: Any) -> dict[str, Any]:
+    """The notes. Those that the command line writes and uses must be of the type that it wrote."""
+    if not isinstance(notes, dict):
+        raise ValueError("its notes cannot be read")
+    for name in ("model", "data", "normalize", "dtype"):
+        if not isinstance(notes.get(name), str | None):
+            raise ValueError(f"the note {name} is not a text")
+    if not (notes.get("feature_names") is None or _are_texts(notes["feature_names"])):
+        raise ValueError("the note feature_names is not a list of texts")
+    shape = notes.get("image_shape")
+    if not (shape is None or (isinstance(shape, list) and all(map(_is_count, shape)))):
+        raise ValueError("the note image_shape is not a list of sizes")
+    return notes
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
