@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -32,11 +33,25 @@ class Dataset:
 
 
 def check_chunks(X: Data) -> None:
-    """Refuse a zarr array with missing chunks: they would read as its fill value."""
-    stored, total = getattr(X, "nchunks_initialized", None), getattr(X, "nchunks", None)
-    if stored is not None and total is not None and stored < total:
+    """Refuse an array of zarr or HDF5 with missing chunks: they would read as its fill value."""
+    stored, total = _chunks(X)
+    if stored < total:
         raise DataError(
-            f"{total - stored} of the {total} chunks of the zarr array are not in its store, and "
-            f"would read as {X.fill_value}. Write the array again; write_empty_chunks=True also "
-            "stores chunks that hold nothing else."
+            f"{total - stored} of the {total} chunks of the array are not in its file, and would "
+            f"read as {getattr(X, 'fill_value', None) or getattr(X, 'fillvalue', 0)}. Write the "
+            "array again; with zarr, write_empty_chunks=True also stores chunks of fill values."
         )
+
+
+def _chunks(X: Data) -> tuple[int, int]:
+    """How many chunks of an array are stored, and how many it has."""
+    stored, total = getattr(X, "nchunks_initialized", None), getattr(X, "nchunks", None)
+    if stored is not None and total is not None:
+        return int(stored), int(total)
+    of_hdf5 = hasattr(X, "id") and hasattr(X.id, "get_storage_size")
+    if not of_hdf5 or not X.size or X.is_virtual:
+        return 0, 0
+    if X.chunks is None:
+        return int(X.id.get_storage_size() > 0 or bool(X.external)), 1
+    sizes = zip(X.shape, X.chunks, strict=True)
+    return X.id.get_num_chunks(), math.prod(-(-size // chunk) for size, chunk in sizes)

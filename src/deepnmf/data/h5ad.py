@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from deepnmf.data.dataset import DataError, Dataset
+from deepnmf.data.limits import all_entries, check_array, checked_sparse
 
 if TYPE_CHECKING:
     import h5py
@@ -25,10 +26,11 @@ def read_h5ad(path: Path) -> Dataset:
         if isinstance(X, h5py.Group):
             kind = str(X.attrs.get("encoding-type", "csr_matrix"))
             build = scipy.sparse.csc_matrix if kind.startswith("csc") else scipy.sparse.csr_matrix
-            arrays = (X["data"][:], X["indices"][:], X["indptr"][:])
-            matrix = build(arrays, shape=tuple(X.attrs["shape"])).tocsr()
+            arrays = tuple(all_entries(path, X[name]) for name in ("data", "indices", "indptr"))
+            shape = tuple(int(size) for size in X.attrs["shape"])
+            matrix = checked_sparse(path, build(arrays, shape=shape))
         else:
-            matrix = X[:]
+            matrix = all_entries(path, X)
         return Dataset(
             matrix,
             feature_names=_index_of(file.get("var")),
@@ -42,7 +44,9 @@ def _index_of(frame: h5py.Group | None) -> np.ndarray | None:
     """The names of a table's rows."""
     if frame is None or _key(frame) not in frame:
         return None
-    return np.asarray(frame[_key(frame)].asstr()[:], dtype=object)
+    names = frame[_key(frame)]
+    check_array(Path(frame.file.filename), names)
+    return np.asarray(names.asstr()[:], dtype=object)
 
 
 def _key(frame: h5py.Group) -> str:
@@ -93,5 +97,6 @@ def _values(column: h5py.Dataset) -> np.ndarray:
 
     if not isinstance(column, h5py.Dataset):
         raise TypeError(f"{column.name}: a group where values should be.")
+    check_array(Path(column.file.filename), column)
     words = h5py.check_string_dtype(column.dtype) is not None
     return np.asarray(column.asstr()[:], dtype=object) if words else np.asarray(column[:])

@@ -6,20 +6,23 @@ import csv
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from deepnmf.data.dataset import DataError, Dataset, check_chunks
+from deepnmf.data.dataset import DataError, Dataset
 from deepnmf.data.h5ad import read_h5ad
+from deepnmf.data.images import read_images
+from deepnmf.data.limits import all_entries, check_text, checked_sparse
+from deepnmf.data.matlab import read_matlab
+from deepnmf.data.matrix_market import read_matrix_market
+from deepnmf.data.numpy_files import load_npy, npz_shapes, sparse_from_npz
 from deepnmf.data.tables import read_csv, read_parquet
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Data
-
-IMAGES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".tif", ".tiff", ".gif")
 
 
 def read(path: str | Path) -> Dataset:
@@ -27,14 +30,13 @@ def read(path: str | Path) -> Dataset:
 
     .npy, .npz (an array, or a scipy.sparse matrix), .csv and .tsv (header and index column are
     recognised), .parquet, .mtx and .mtx.gz, .mat, .h5ad, .h5 and .hdf5, .zarr, or a folder of
-    images of one size, whose sub-folders are the labels. All samples are read into memory; for data
-    that do not fit there is `open_on_disk`.
+    images of one size, whose sub-folders are the labels. All samples are read into memory, up to
+    half of it (DEEPNMF_READ_LIMIT=20GB sets another limit); for more there is `open_on_disk`.
     """
     path = Path(path)
     if path.is_dir() and path.suffix.lower() != ".zarr":
-        return _read_images(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: there is no such file.")
+        return read_images(path)
+    _check_exists(path)
     name = path.name.lower()
     for extension, reader in READERS.items():
         if name.endswith(extension):
@@ -49,8 +51,8 @@ def read(path: str | Path) -> Dataset:
                 ) from problem
             except Exception as problem:
                 raise DataError(
-                    f"{path}: could not be read as {extension} ({problem}). Is it damaged, or of "
-                    "another format?"
+                    f"{path}: could not be read as {extension} ({_line(problem)}). Is it damaged, "
+                    "or of another format?"
                 ) from problem
     raise DataError(
         f"{path}: unknown kind of file. Known are {', '.join(READERS)} and folders of images."
@@ -60,8 +62,7 @@ def read(path: str | Path) -> Dataset:
 def open_on_disk(path: str | Path) -> Dataset:
     """Samples that stay in their file (.npy, .h5, .hdf5 or .zarr) and are read in slices."""
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: there is no such file.")
+    _check_exists(path)
     opened = ON_DISK.get(path.suffix.lower())
     if opened is None:
         raise DataError(
@@ -78,9 +79,21 @@ def open_on_disk(path: str | Path) -> Dataset:
         ) from problem
     except Exception as problem:
         raise DataError(
-            f"{path}: could not be opened as {path.suffix} ({problem}). Is it damaged, or of "
-            "another format?"
+            f"{path}: could not be opened as {path.suffix} ({_line(problem)}). Is it damaged, or "
+            "of another format?"
         ) from problem
+
+
+def _line(problem: Exception) -> str:
+    """What an error says, as part of a line."""
+    return " ".join(str(problem).split()).rstrip(".")
+
+
+def _check_exists(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    if not path.is_file() and not path.is_dir():
+        raise DataError(f"{path}: is not a file, but a pipe or device. Give a file.")
 
 
 def read_labels(path: str | Path) -> np.ndarray:
@@ -96,12 +109,13 @@ def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
         raise FileNotFoundError(f"{path}: there is no such file.")
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        labels = _load_numpy(path)
+        labels = load_npy(path)
         if labels.ndim != 1:
             raise DataError(f"{path}: labels must be one-dimensional, got shape {labels.shape}.")
         return None, labels
     if suffix not in ("", ".txt", ".labels", ".csv", ".tsv"):
         raise DataError(f"{path}: labels are read from .npy, .txt, .csv or .tsv.")
+    check_text(path)
     lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
     rows = [[line] for line in lines]
     if suffix in (".csv", ".tsv"):
@@ -119,23 +133,12 @@ HEADINGS = ("label", "labels", "class", "target", "y", "cluster")
 """First lines that are a header and not a label."""
 
 
-def _load_numpy(path: Path) -> Any:
-    """np.load, without pickle."""
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as problem:
-        raise DataError(
-            f"{path}: holds no array of numbers, or was not written by numpy.save. Save the "
-            "samples as an array of floats."
-        ) from problem
-
-
 def _read_npy(path: Path) -> Dataset:
-    return _matrix(path, _load_numpy(path))
+    return _matrix(path, load_npy(path))
 
 
 def _open_npy(path: Path) -> Dataset:
-    return _matrix(path, np.load(path, mmap_mode="r", allow_pickle=False))
+    return _matrix(path, load_npy(path, "r"))
 
 
 def _open_hdf5(path: Path) -> Dataset:
@@ -146,7 +149,7 @@ def _open_hdf5(path: Path) -> Dataset:
     file.visititems(
         lambda name, item: content.update({name: item}) if hasattr(item, "shape") else None
     )
-    return _matrix(path, content[_only(path, content, ("X", "data"))])
+    return _matrix(path, content[_only(path, _shapes(content), ("X", "data"))])
 
 
 def _open_zarr(path: Path) -> Dataset:
@@ -155,7 +158,7 @@ def _open_zarr(path: Path) -> Dataset:
     opened: Data = zarr.open(str(path), mode="r")
     if not hasattr(opened, "shape"):
         content = dict(opened.arrays())
-        opened = content[_only(path, content, ("X", "data"))]
+        opened = content[_only(path, _shapes(content), ("X", "data"))]
     return _matrix(path, opened)
 
 
@@ -164,82 +167,48 @@ def _in_memory(open_file: Callable[[Path], Dataset]) -> Callable[[Path], Dataset
 
     def read_file(path: Path) -> Dataset:
         dataset = open_file(path)
-        check_chunks(dataset.X)
-        return replace(dataset, X=np.asarray(dataset.X[:]))
+        return replace(dataset, X=all_entries(path, dataset.X))
 
     return read_file
 
 
 def _read_npz(path: Path) -> Dataset:
-    with _load_numpy(path) as content:
-        if "format" in content and "shape" in content:
-            return _matrix(path, scipy.sparse.load_npz(path).tocsr())
-        name = _only(path, {key: content[key] for key in content}, ("X", "data", "arr_0"))
-        y = next((content[key] for key in ("y", "labels", "target") if key in content), None)
-        return _matrix(path, content[name], y)
+    shapes = npz_shapes(path)
+    X: Data = sparse_from_npz(path, shapes)
+    with np.load(path, allow_pickle=False) as content:
+        if X is None:
+            X = content[_only(path, shapes, ("X", "data", "arr_0"))]
+        y = next((content[key] for key in ("y", "labels", "target") if key in shapes), None)
+    return _matrix(path, X, y)
 
 
 def _read_mtx(path: Path) -> Dataset:
-    from scipy.io import mmread
-
-    X: Data = mmread(path)
-    return _matrix(path, X.tocsr() if scipy.sparse.issparse(X) else X)
+    return _matrix(path, read_matrix_market(path))
 
 
 def _read_mat(path: Path) -> Dataset:
-    from scipy.io import loadmat
-
-    content = {key: value for key, value in loadmat(path).items() if not key.startswith("__")}
-    name = _only(path, content, ("fea", "X", "data"))
-    X = content[name]
+    content = read_matlab(path)
+    X = content[_only(path, {key: np.shape(content[key]) for key in content}, ("fea", "X", "data"))]
     y = next((content[key] for key in ("gnd", "y", "labels") if key in content), None)
-    return _matrix(path, X.tocsr() if scipy.sparse.issparse(X) else X, y)
+    return _matrix(path, X, y)
 
 
-def _read_images(folder: Path) -> Dataset:
-    from PIL import Image
-
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGES)
-    if not files:
-        raise DataError(f"{folder}: holds no images ({', '.join(IMAGES)}).")
-    rows, shape = [], None
-    for file in files:
-        try:
-            with Image.open(file) as image:
-                # 16-bit and floating-point greys stay as they are; colours become 8-bit greys.
-                deep = image.mode.startswith(("I", "F"))
-                pixels = np.asarray(image if deep else image.convert("L"))
-        except OSError as problem:
-            raise DataError(f"{file}: could not be read as an image ({problem}).") from problem
-        if shape is not None and pixels.shape != shape:
-            raise DataError(
-                f"{file}: is {pixels.shape[0]} x {pixels.shape[1]} pixels, {files[0]} is "
-                f"{shape[0]} x {shape[1]}. Bring all images to one size first."
-            )
-        shape = pixels.shape
-        rows.append(pixels.ravel())
-    labels = [file.parent.relative_to(folder).as_posix() for file in files]
-    return Dataset(
-        np.stack(rows),
-        np.asarray(labels) if any(label != "." for label in labels) else None,
-        image_shape=shape,
-        sample_names=np.asarray([file.relative_to(folder).as_posix() for file in files], object),
-        name=folder.name,
-    )
-
-
-def _only(path: Path, content: Mapping[str, Data], usual: tuple[str, ...]) -> str:
+def _only(path: Path, shapes: Mapping[str, tuple[int, ...]], usual: tuple[str, ...]) -> str:
     """The name of the samples in a file of arrays: a usual name, or that of the only matrix."""
     for name in usual:
-        if name in content:
+        if name in shapes:
             return name
-    matrices = [name for name, value in content.items() if getattr(value, "ndim", 0) == 2]
+    matrices = [name for name, shape in shapes.items() if len(shape) == 2]
     if len(matrices) == 1:
         return matrices[0]
     raise DataError(
-        f"{path}: holds {', '.join(sorted(content)) or 'nothing'}. Name the samples X, and the "
+        f"{path}: holds {', '.join(sorted(shapes)) or 'nothing'}. Name the samples X, and the "
         "labels y."
     )
+
+
+def _shapes(content: Mapping[str, Data]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in content.items()}
 
 
 def _matrix(path: Path, X: Data, y: ArrayLike | None = None) -> Dataset:
@@ -249,6 +218,8 @@ def _matrix(path: Path, X: Data, y: ArrayLike | None = None) -> Dataset:
         )
     if X.dtype.kind not in "biuf":
         raise DataError(f"{path}: entries are of type {X.dtype}, not numbers.")
+    if scipy.sparse.issparse(X):
+        X = checked_sparse(path, X)
     name = path.name.split(".")[0]
     return Dataset(X, None if y is None else np.asarray(y).ravel(), name=name)
 

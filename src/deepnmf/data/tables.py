@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepnmf.data.dataset import DataError, Dataset
+from deepnmf.data.limits import check_bytes, check_text
+from deepnmf.text import original_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +19,10 @@ IDS = ("id", "sample", "sample_id", "sampleid", "sample id", "index", "cell", "c
 """Names of a first column that holds identifiers of the samples."""
 COUNTED = 5
 """With at least this many columns, a first row 0, 1, 2, … is taken for a header."""
+COLUMNS = 200_000
+"""The most columns of a text table."""
+LINE = 1 << 24
+"""The most characters in a line of a text table."""
 SHORT = 40
 """How many characters of an entry messages show."""
 MISSING = ("", "na", "n/a", "nan", "null", "none")
@@ -33,6 +38,7 @@ def read_csv(path: Path) -> Dataset:
     """
     import pandas as pd
 
+    check_text(path)
     form = _format(path)
     try:
         top = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **form)
@@ -58,17 +64,31 @@ def read_csv(path: Path) -> Dataset:
 
 def _format(path: Path) -> dict[str, str]:
     """The separator of entries and the decimal sign, as arguments of pandas."""
+    lines = _first_lines(path)
     if ".tsv" in path.name.lower():
         return {"sep": "\t"}
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
-        lines = [line.strip() for line in itertools.islice(file, 10)]
     first = lines[0] if lines else ""
     entries = [cell.strip().strip('"') for line in lines for cell in line.split(";")]
     decimals = any("," in cell and _is_number(cell.replace(",", ".")) for cell in entries)
     if ";" in first and ("," not in first or decimals):
         return {"sep": ";", "decimal": "," if decimals else "."}
     return {"sep": "\t" if "\t" in first and "," not in first else ","}
+
+
+def _first_lines(path: Path) -> list[str]:
+    """The first lines of a table, which may not be too wide: pandas takes time for every column."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        lines: list[str] = []
+        for _ in range(10):
+            lines.append(file.readline(LINE))
+            columns = 1 + max(lines[-1].count(separator) for separator in ",;\t")
+            if len(lines[-1]) == LINE or columns > COLUMNS:
+                raise DataError(
+                    f"{path}: line {len(lines)} has more than {COLUMNS} columns, or no end. Text is"
+                    " slow to read at this width: save the samples as .npy (numpy.save) or .npz."
+                )
+    return [line.strip() for line in lines if line]
 
 
 def _counts(column: pd.Series) -> bool:
@@ -93,8 +113,15 @@ def _is_header(cells: list[str]) -> bool:
 def read_parquet(path: Path) -> Dataset:
     """A Parquet table. A first column of text, or an index, holds the names of the samples."""
     import pandas as pd
-    import pyarrow  # noqa: F401  (so that an error names it)
+    from pyarrow.parquet import ParquetFile
 
+    with ParquetFile(path) as file:
+        check_bytes(path, 8.0 * file.metadata.num_rows * file.metadata.num_columns)
+        if file.metadata.num_columns > COLUMNS:
+            raise DataError(
+                f"{path}: has {file.metadata.num_columns} columns, more than {COLUMNS}, which is "
+                "slow to read: save the samples as .npy (numpy.save) or .npz."
+            )
     table = pd.read_parquet(path)
     return _from_table(path, table, True, not isinstance(table.index, pd.RangeIndex), False)
 
@@ -125,7 +152,9 @@ def _from_table(
             f"{path}: the entry in data row {row + 1}, column {label}, is missing. Fill it or drop "
             "the row."
         )
-    columns = np.asarray([str(column) for column in table.columns], dtype=object)
+    columns = np.asarray([original_cell(str(column)) for column in table.columns], dtype=object)
+    if names is not None:
+        names = np.asarray([original_cell(name) for name in names], dtype=object)
     return Dataset(
         X,
         feature_names=columns if header else None,
