@@ -205,7 +205,7 @@ def test_models_and_data_are_listed(call):
         (("bake", "DATA"), "No such command 'bake'"),
         (("fit", "DATA", "-o", "OUT", "--model", "sdnmf/x"), "--model must be one of 'dnmf'"),
         (("fit", "DATA", "-o", "OUT", "--layers", "8;5"), "--layers: '8;5' is not made of whole"),
-        (("fit", "DATA", "-o", "OUT", "--layers", "8,0"), "layer_sizes: 0 is too small"),
+        (("fit", "DATA", "-o", "OUT", "--layers", "8,0"), "--layers: 0 is too small"),
         (("fit", "DATA", "-o", "OUT", "--mu", "-1"), "finite number ≥ 0"),
         (("fit", "DATA", "-o", "OUT", "--mu", "few"), "--mu: 'few' is not made of numbers"),
         (("fit", "DATA", "-o", "OUT", "--model", "dnmf", "--mu", "1"), "--mu: dnmf has no such"),

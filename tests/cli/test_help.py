@@ -31,7 +31,7 @@ def test_help_does_not_wait_for_the_heavy_libraries():
 
 def test_the_commands_are_imported_without_the_heavy_libraries():
     code = (
-        "import sys; import deepnmf.cli.main;"
+        "import sys; import deepnmf.cli.commands;"
         "sys.exit(', '.join({'numpy', 'scipy'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

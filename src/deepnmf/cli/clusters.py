@@ -38,7 +38,10 @@ def cluster(where: str) -> Iterator[Client]:
             raise UsageFault(f"--dask {where}: write local:N for N workers here, such as local:2.")
         with (
             distributed.LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=int(number), threads_per_worker=1, dashboard_address=None
+                n_workers=int(number),
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,  # in the workers as well
             ) as workers,
             distributed.Client(workers) as client,  # type: ignore[no-untyped-call]
         ):

@@ -19,21 +19,26 @@ def list_(as_json: AsJson = False) -> None:
 
     rows = []
     for name, (load, remote) in DATASETS.items():
-        path = None if remote is None else locate(remote)
+        path, problem = None, None
+        try:
+            path = None if remote is None else locate(remote)
+        except (ValueError, OSError) as wrong:
+            problem = str(wrong)
         rows.append(
             {
                 "name": name,
                 "about": " ".join((load.__doc__ or "").split("\n\n")[0].split()),
                 "here": remote is None or path is not None,
                 "path": None if path is None else str(path),
+                "problem": problem,
             }
         )
     if as_json:
         say_json(rows)
         return
     for row in rows:
-        where = "here" if row["here"] else "to be fetched"
-        say(f"{row['name']:<8} {where:<14} {row['about']}")
+        where = "here" if row["here"] else "wrong file" if row["problem"] else "to be fetched"
+        say(f"{row['name']:<8} {where:<14} {row['problem'] or row['about']}")
 
 
 @app.command(cls=Command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -133,12 +134,14 @@ def _write(
 ) -> list[Path]:
     """Write the scores and the model, and where matplotlib and Jinja2 are installed the pictures
     and the page. Returns the paths."""
+    from deepnmf.files.atomic import write_atomically
     from deepnmf.models.storage import save
 
-    with (folder / "scores.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(scores[0]))
-        writer.writeheader()
-        writer.writerows(scores)
+    content = io.StringIO(newline="")
+    writer = csv.DictWriter(content, fieldnames=list(scores[0]))
+    writer.writeheader()
+    writer.writerows(scores)
+    write_atomically(folder / "scores.csv", content.getvalue().encode())
     notes = {
         "model": "sdnmf/l",
         "data": "digits",

@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
+from deepnmf import interrupts
 from deepnmf.cli import clusters, inputs
 from deepnmf.cli.inputs import Setting
-from deepnmf.cli.options import DataSource, Device, Dtype, Normalize
-from deepnmf.cli.screen import UsageFault, check_writable, progress, say, say_json
+from deepnmf.cli.options import DataSource, Device, Dtype, Normalize, in_options
+from deepnmf.cli.screen import (
+    Interrupted,
+    UsageFault,
+    check_writable,
+    progress,
+    say,
+    say_json,
+)
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Array
@@ -122,7 +130,6 @@ def fit(
 ) -> None:
     """Train a model and write it to a file."""
     from deepnmf.models.advice import interrupted
-    from deepnmf.models.storage import save
 
     inputs.one_of("--model", model, inputs.single_models())
     inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
@@ -139,14 +146,13 @@ def fit(
     estimator = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
     training = _train(estimator, data, normalize, dtype, place)
-    save(estimator, target, _notes(model, training.dataset, normalize, dtype))
-    summary = _summary(estimator, model, target, training)
-    if as_json:
-        say_json(summary)
-    else:
-        _show(summary)
+    notes = _notes(model, training.dataset, normalize, dtype)
+    with interrupts.held():  # so that the fit is not lost
+        written = _write(estimator, target, notes)
+    show = say_json if as_json else _show
+    show(_summary(estimator, model, written, training))
     if interrupted(estimator):
-        raise typer.Exit(130)
+        raise Interrupted(_left_behind(target, written, checkpoint))
 
 
 @dataclass(frozen=True)
@@ -222,7 +228,7 @@ def _estimator(
     try:
         return chosen.estimator(wanted)
     except (ValueError, TypeError) as problem:
-        raise UsageFault(str(problem)) from None
+        raise UsageFault(in_options(str(problem))) from None
 
 
 def _open(
@@ -249,11 +255,34 @@ def _train(
             X = clusters.on_cluster(X, data, client)
         began = time.perf_counter()
         callback = stack.enter_context(progress(_sweeps(estimator)))
-        estimator.set_params(callback=callback).fit(X)
+        try:
+            estimator.set_params(callback=callback).fit(X)
+        except ValueError as problem:
+            raise ValueError(in_options(str(problem))) from problem
         seconds = time.perf_counter() - began
         norm = _norm(X)
     estimator.set_params(callback=None)
     return Training(dataset, samples, features, norm, seconds)
+
+
+def _write(estimator: MatrixFactorization, target: Path, notes: dict[str, object]) -> Path:
+    """Write the model. One that Ctrl-C left unfinished goes beside a file that is there already."""
+    from deepnmf.models.advice import interrupted
+    from deepnmf.models.storage import save
+
+    beside = interrupted(estimator) and target.is_file()
+    path = target.with_name(f"{target.stem}.unfinished{target.suffix}") if beside else target
+    save(estimator, path, notes)
+    return path
+
+
+def _left_behind(target: Path, written: Path, checkpoint: str | None) -> str:
+    """What an interrupted fit wrote, and how to continue it."""
+    other = "" if written == target else f", and {target} is as it was"
+    how = (
+        "run it again to continue" if checkpoint else "with --checkpoint FILE it could be continued"
+    )
+    return f"interrupted; the unfinished model is in {written}{other}: {how}."
 
 
 def _notes(model: str, dataset: Dataset, normalize: str, dtype: str) -> dict[str, object]:
@@ -300,7 +329,7 @@ def _show(summary: Summary) -> None:
             "them; try smaller layers, a weaker penalty or a larger --fill"
         )
     say(f"time            {summary['seconds']:.1f} s, {summary['sweeps']} fine-tuning sweeps")
-    say(f"status          {summary['status']}")
+    say(f"status          {in_options(summary['status'])}")
     say(f"written         {summary['file']}")
 
 

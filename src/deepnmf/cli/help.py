@@ -1,4 +1,4 @@
-"""Names in help texts, filled in when help is asked for."""
+"""A command: its help, with names filled in when it is asked for, and its output."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from typer.core import TyperCommand
+
+from deepnmf.cli.screen import clean_stdout
 
 
 class Command(TyperCommand):
@@ -23,6 +25,10 @@ class Command(TyperCommand):
             if text is not None:
                 parameter.help = filled(text)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> Any:
+        with clean_stdout():
+            return super().invoke(ctx)
 
 
 def filled(text: str) -> str:

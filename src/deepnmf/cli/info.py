@@ -30,7 +30,7 @@ def info(
         "layers": [int(W.shape[-1]) for W in fitted.weights_],
         "dtype": str(fitted.weights_[0].dtype),
         "zeros": zeros,
-        "dead_units": last and last["dead"],
+        "dead_units": last and last.get("dead"),
         "reconstruction_error": fitted.reconstruction_err_,
         "objective": last and last["objective"],
         "penalty": last and last["penalty"],

@@ -52,11 +52,14 @@ def prepare_on_disk(X: Data, normalize: str, dtype: str) -> Data:
     import numpy as np
 
     from deepnmf.data.dataset import check_chunks
+    from deepnmf.samples.conversion import check_conversion
     from deepnmf.samples.disk import Prepared, is_on_disk
 
     if not is_on_disk(X):
         return prepare(X, normalize, dtype)
     check_chunks(X)
+    if normalize == "none":
+        check_conversion(X, np.dtype(dtype))
     return Prepared(X, np.dtype(dtype), normalize == "l2")
 
 
@@ -65,15 +68,16 @@ def prepare(X: Data, normalize: str, dtype: str, signed: bool = False) -> Data:
 
     Entries < 0 are refused unless `signed`.
     """
-    from sklearn.preprocessing import normalize as to_unit_norm
+    import numpy as np
 
-    from deepnmf.arrays import is_sparse
-    from deepnmf.samples.checks import canonical, check_entries
+    from deepnmf.samples.checks import check_entries
+    from deepnmf.samples.conversion import check_conversion, converted
 
     check_entries(X, "deepnmf", signed)
+    if normalize == "none":
+        check_conversion(X, np.dtype(dtype))
     # In row-major order: products of another order are rounded differently.
-    X = canonical(X.astype(dtype)) if is_sparse(X) else X.astype(dtype, order="C")
-    return to_unit_norm(X, norm="l2", copy=False) if normalize == "l2" else X
+    return converted(X, np.dtype(dtype), normalize == "l2")
 
 
 def prepare_for(stored: Stored, dataset: Dataset) -> Data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -21,3 +22,22 @@ Normalize = Annotated[
 Dtype = Annotated[str, typer.Option(help=f"{' or '.join(DTYPES)}.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+
+OPTIONS = {
+    "layer_sizes": "--layers", "max_iter": "--max-iter", "pretrain_iter": "--pretrain-iter",
+    "tol": "--tol", "max_memory": "--max-memory", "project_codes": "--project-codes",
+    "random_state": "--seed", "penalty_W": "--mu", "penalty_H": "--lam",
+}  # fmt: skip
+"""The options of `fit` whose parameters have names that mean nothing else."""
+FIRST = ("link", "start", "fill", "scaling", "solver", "device", "checkpoint")
+"""Further options, which are also common words. A message about one begins with it."""
+
+
+def in_options(message: str) -> str:
+    """A message of the library with the names of options in place of the names of parameters."""
+    message = re.sub(r", or an? \w+( or an? \w+)?, got", ", got", message)
+    message = re.sub(rf"^({'|'.join(FIRST)})\b", r"--\1", message)
+    message = re.sub(r"(?<!-)\bdevice=", "--device=", message)
+    for name, option in OPTIONS.items():
+        message = re.sub(rf"(?<![-\w]){name}\b", option, message)
+    return re.sub(r"(--[a-z-]+)=\"?(\w+)\"?", r"\1 \2", message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,11 +10,12 @@ import typer
 
 from deepnmf.cli import inputs
 from deepnmf.cli.options import Device, Folder
-from deepnmf.cli.screen import output_folder, say, say_error, steps
+from deepnmf.cli.screen import Interrupted, output_folder, say, steps
 from deepnmf.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from deepnmf.data import Dataset
     from deepnmf.experiments.design import Experiment
@@ -41,8 +43,9 @@ def reproduce(
     from_rows: FromRows = None,
 ) -> None:
     """Reproduce a table or figure of the paper. Run again, it resumes."""
+    from deepnmf.data.datasets import DATASETS
     from deepnmf.experiments.design import load
-    from deepnmf.experiments.rows import read
+    from deepnmf.experiments.rows import of_one_setting, read
     from deepnmf.samples.place import DEVICES
 
     inputs.one_of("NAME", name, EXPERIMENTS)
@@ -57,18 +60,18 @@ def reproduce(
     experiment = load(name, full)
     if from_rows is None:
         path = folder / f"{name}{'-full' if full else ''}.csv"
-        run_all(experiment, path, device)
+        rows = run_all(experiment, path, device, DATASETS[experiment.data][0]())
     else:
         path = Path(from_rows)
-    for file in write(experiment, read(path), folder):
+        rows = of_one_setting(read(path), [fit.key for fit in experiment.fits], path)
+    for file in write(experiment, rows, folder):
         say(f"written  {file}")
 
 
-def run_all(
-    experiment: Experiment, path: Path, device: str, dataset: Dataset | None = None
-) -> None:
-    """Do every fit that has no rows yet. Ctrl-C keeps the rows of the fits that are done."""
-    from deepnmf.experiments.runner import run
+def run_all(experiment: Experiment, path: Path, device: str, dataset: Dataset) -> pd.DataFrame:
+    """Do every fit that has no rows yet, and return the rows of all. Ctrl-C keeps the rows of the
+    fits that are done."""
+    from deepnmf.experiments.runner import rows_of, run
 
     done = 0
 
@@ -82,67 +85,79 @@ def run_all(
             run(experiment, path, device, report, dataset)
     except KeyboardInterrupt:
         kept = f"{done} fits are in {path}: run it again to resume" if done else "no fit is done"
-        say_error(f"interrupted; {kept}.")
-        raise typer.Exit(130) from None
+        raise Interrupted(f"interrupted; {kept}.") from None
+    return rows_of(experiment, path, dataset)
 
 
 def write(experiment: Experiment, rows: pd.DataFrame, folder: Path) -> list[Path]:
     """The tables and figures of an experiment, from its rows."""
     from deepnmf.experiments import figures, tables
+    from deepnmf.files.atomic import write_atomically
 
-    written = [folder / f"{experiment.name}.md", folder / f"{experiment.name}.tex"]
-    written[0].write_text(tables.markdown(experiment, rows), encoding="utf-8")
-    written[1].write_text(tables.latex(experiment, rows), encoding="utf-8")
+    names = {kind: folder / f"{experiment.name}.{kind}" for kind in ("md", "tex")}
+    write_atomically(names["md"], tables.markdown(experiment, rows).encode())
+    write_atomically(names["tex"], tables.latex(experiment, rows).encode())
+    written = list(names.values())
     drawings = [(metric, figures.boxes) for metric in experiment.boxes]
     drawings += [(metric, figures.lines) for metric in experiment.lines]
     for metric, draw in drawings:
-        figure = draw(experiment, rows, metric)
-        for kind in ("png", "svg"):
-            written.append(folder / f"{experiment.name}-{metric}.{kind}")
-            figure.savefig(written[-1], dpi=150)
+        written += _pictures(draw(experiment, rows, metric), folder / f"{experiment.name}-{metric}")
+    return written
+
+
+def _pictures(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as PNG and as SVG."""
+    from deepnmf.files.atomic import write_atomically
+
+    written = []
+    for kind in ("png", "svg"):
+        written.append(stem.with_name(f"{stem.name}.{kind}"))
+        content = io.BytesIO()
+        figure.savefig(content, dpi=150, format=kind)
+        write_atomically(written[-1], content.getvalue())
     return written
 
 
 def _rate(folder: Path, full: bool, from_rows: str | None) -> None:
     """How fast a subproblem is solved: on PIE at full size, otherwise on digits."""
-    import pandas as pd
     from sklearn.preprocessing import normalize
 
     from deepnmf.data.datasets import DATASETS
-    from deepnmf.experiments.rate import gaps, orders, plot
+    from deepnmf.experiments.rate import gaps, orders, plot, read
+    from deepnmf.files.atomic import write_atomically
 
     data, parts = ("pie", 160) if full else ("digits", 16)
     path = folder / f"rate{'-full' if full else ''}.csv"
     if from_rows is None:
         frame = gaps(normalize(DATASETS[data][0]().X), parts, 1000 if full else 300)
-        frame.to_csv(path, index=False)
+        write_atomically(path, frame.to_csv(index=False).encode())
     else:
-        frame = pd.read_csv(from_rows)
-    figure = plot(frame, f"Codes of {data}, {parts} parts")
-    for kind in ("png", "svg"):
-        figure.savefig(folder / f"rate.{kind}", dpi=150)
+        frame = read(from_rows)
+    written = _pictures(plot(frame, f"Codes of {data}, {parts} parts"), folder / "rate")
     for method, order in orders(frame).items():
         say(f"{method}: in the last decade of steps the gap falls like 1/k^{order:.2f}")
-    say(f"written  {folder / 'rate.png'}, {folder / 'rate.svg'}")
+    say(f"written  {', '.join(map(str, written))}")
 
 
 def _fig8(folder: Path, full: bool, device: str, from_rows: str | None) -> None:
     """The hierarchy of a class; the model is saved beside it."""
     from deepnmf.data.datasets import DATASETS
     from deepnmf.experiments import fig8
+    from deepnmf.files.atomic import write_atomically
 
     hierarchy = fig8.settings(full)
     dataset = DATASETS[hierarchy.data][0]()
     X, y = fig8.samples(hierarchy, dataset)
     model_file = folder / f"fig8{'-full' if full else ''}.safetensors"
     if from_rows is not None and not Path(from_rows).exists():
-        raise FileNotFoundError(f"{from_rows}: there is no such model file.")
+        raise FileNotFoundError(
+            f"--from-rows {from_rows}: there is no such file. For fig8, give a model file."
+        )
     model = fig8.fitted(hierarchy, X, model_file if from_rows is None else Path(from_rows), device)
     figure, rows = fig8.draw(hierarchy, model, X, y, dataset.image_shape)
-    written = [folder / f"fig8.{kind}" for kind in ("csv", "png", "svg")]
-    rows.to_csv(written[0], index=False)
-    for path in written[1:]:
-        figure.savefig(path, dpi=150)
+    table = folder / "fig8.csv"
+    write_atomically(table, rows.to_csv(index=False).encode())
+    written = [table, *_pictures(figure, folder / "fig8")]
     first = rows.iloc[0]
     say(f"class {hierarchy.label}: mainly part {first['unit']} of layer {first['layer']}")
     for path in [*([] if from_rows else [model_file]), *written]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import numbers
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import typer
+
+from deepnmf import interrupts
+from deepnmf.text import printable
 
 if TYPE_CHECKING:
     from deepnmf.core.watch import Record
@@ -20,19 +25,52 @@ class UsageFault(Exception):
     """The command was used wrongly: exit code 2."""
 
 
+class Interrupted(Exception):
+    """Ctrl-C ended the command, and this says what it left behind: exit code 130."""
+
+
+_answers: list[TextIO] = []
+"""Where `say` prints, while stdout is kept clean."""
+
+
+@contextlib.contextmanager
+def clean_stdout() -> Iterator[None]:
+    """Only what is said here goes to stdout. What others print, such as the lines of a verbose fit,
+    goes to stderr."""
+    _answers.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _answers.pop()
+
+
 def say(text: str = "") -> None:
     """Print a line."""
-    typer.echo(text)
+    interrupts.check()
+    typer.echo(printable(text), file=_answers[-1] if _answers else None)
 
 
 def say_json(record: Mapping[str, object] | Sequence[object]) -> None:
-    """Print a record for a program to read."""
-    typer.echo(json.dumps(record, indent=2))
+    """Print a record for a program to read. JSON has no NaN and no infinity: they become null."""
+    say(json.dumps(_plain(record), indent=2, allow_nan=False))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if math.isfinite(value) else None
 
 
 def say_error(text: str) -> None:
     """Print an error as one line on stderr."""
-    typer.echo(f"error: {' '.join(text.split())}", err=True)
+    typer.echo(f"error: {' '.join(printable(text).split())}", err=True)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -48,8 +86,38 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+_before: dict[Path, dict[Path, tuple[int, int]]] = {}
+"""The outputs of the command, and what was there before it wrote to them."""
+
+
+def outputs_forgotten() -> None:
+    """A new command begins."""
+    _before.clear()
+
+
+def outputs_written() -> list[Path]:
+    """The files that the command has written so far."""
+    return [
+        path
+        for output, before in _before.items()
+        for path, state in _files(output).items()
+        if before.get(path) != state
+    ]
+
+
+def _files(output: Path) -> dict[Path, tuple[int, int]]:
+    """The files of an output, each with what changes when it is written."""
+    paths = sorted(output.iterdir()) if output.is_dir() else [output]
+    return {
+        path: (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in paths
+        if path.is_file() and not path.name.endswith(".part")
+    }
+
+
 def output_folder(output: str) -> Path:
     """The folder to write to, created if it does not exist."""
+    interrupts.check()
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,6 +127,7 @@ def output_folder(output: str) -> Path:
         raise ValueError(
             f"{output}: the folder cannot be created ({problem.strerror}). Choose another place."
         ) from None
+    _before[folder] = _files(folder)
     return folder
 
 
@@ -83,6 +152,7 @@ def progress(total: int, show: bool | None = None) -> Iterator[Callable[[Record]
 @contextlib.contextmanager
 def steps(show: bool | None = None) -> Iterator[Callable[[str, int, int, str], None]]:
     """move(stage, done, total, note) for a bar: on a terminal, unless `show` decides."""
+    interrupts.check()
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda _stage, _done, _total, _note: None
         return
@@ -99,6 +169,7 @@ def steps(show: bool | None = None) -> Iterator[Callable[[str, int, int, str], N
 
 def check_writable(path: str, suffixes: Sequence[str] = ()) -> Path:
     """The path, checked to be writable before any work is done."""
+    interrupts.check()
     if not path:
         raise UsageFault("the output is empty: give the name of a file to write.")
     target = Path(path)
@@ -117,4 +188,5 @@ def check_writable(path: str, suffixes: Sequence[str] = ()) -> Path:
         raise PermissionError(
             f"{path}: cannot be written ({problem.strerror}); choose another place."
         ) from problem
+    _before[target] = _files(target)
     return target

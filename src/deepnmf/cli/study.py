@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,12 +51,13 @@ def study(
 ) -> None:
     """Compare models on your data: folds, seeds, scores. Run again, it resumes.
 
+    Other settings may go to the same folder: rows are only ever added.
+
     With labels: K-means on the codes of held-out samples, scored. Always: the error of held-out
     samples, sparsity, and how similar the parts of different seeds are.
     """
     from deepnmf.data.dataset import Dataset
     from deepnmf.experiments.design import Experiment
-    from deepnmf.experiments.rows import read
     from deepnmf.samples.place import DEVICES
 
     inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
@@ -68,6 +70,10 @@ def study(
     fits = _fits([name for name in models.split(",") if name], sizes, settings)
     dataset = inputs.load_data(data)
     y = None if ignore_labels else inputs.load_labels(dataset, labels)
+    most = dataset.X.shape[0] if y is None else max(Counter(y.tolist()).values(), default=0)
+    if folds > most:
+        has = f"{most} samples" if y is None else f"no class of more than {most} samples"
+        raise UsageFault(f"--folds {folds}: {data} has {has}; give at most {most} folds.")
     signed = all(getattr(fit.estimator, "signed", False) for fit in fits)
     X = inputs.prepare(dataset.X, normalize, dtype, signed)
     experiment = Experiment(
@@ -78,8 +84,8 @@ def study(
     )  # fmt: skip
     folder = output_folder(output)
     path = folder / "study.csv"
-    run_all(experiment, path, device, Dataset(X=X, y=y, name=dataset.name))
-    written = write(experiment, read(path), folder)
+    rows = run_all(experiment, path, device, Dataset(X=X, y=y, name=dataset.name))
+    written = write(experiment, rows, folder)
     say((folder / "study.md").read_text("utf-8"))
     for file in [path, *written]:
         say(f"written  {file}")

@@ -50,6 +50,7 @@ def write_codes(target: Path, codes: np.ndarray, names: np.ndarray | None) -> No
     import numpy as np
 
     from deepnmf.files.atomic import write_atomically
+    from deepnmf.text import safe_cell
 
     buffer = io.BytesIO()
     if target.suffix.lower() == ".npy":
@@ -63,6 +64,8 @@ def write_codes(target: Path, codes: np.ndarray, names: np.ndarray | None) -> No
         if target.suffix.lower() == ".parquet":
             frame.to_parquet(buffer)
         else:
+            if names is not None:
+                frame.index = [safe_cell(name) for name in names]
             separator = "\t" if target.suffix.lower() == ".tsv" else ","
             frame.to_csv(buffer, sep=separator, index=names is not None)
     write_atomically(target, buffer.getvalue())
