@@ -16,8 +16,8 @@ from deepnmf.data.datasets import DATASETS
 from deepnmf.experiments import EXPERIMENTS, STUDIES, figures, tables
 from deepnmf.experiments.design import from_table, load
 from deepnmf.experiments.rate import METHODS, gaps, orders, plot
-from deepnmf.experiments.rows import COLUMNS, MEASURES, read
-from deepnmf.experiments.runner import run, splits
+from deepnmf.experiments.rows import COLUMNS, MEASURES, of_one_setting, read
+from deepnmf.experiments.runner import rows_of, run, splits
 from deepnmf.explain.measures import stability
 from tests.tables import BRIEF, long
 
@@ -106,7 +106,7 @@ def test_folds_are_stratified_and_do_not_overlap(experiment):
 
 def test_rows_are_those_of_the_protocol(experiment, tmp_path):
     rows = read(run(experiment, tmp_path / "rows.csv"))
-    assert list(rows.columns) == [*COLUMNS, *MEASURES]
+    assert list(rows.columns) == [*COLUMNS, *MEASURES, "setting"]
     # A start without randomness is fitted once per fold, and clustered as often as two fits.
     counts = rows.groupby(["name", "fold", "seed"]).size()
     assert counts["Square_1"].tolist() == [6, 6]
@@ -189,6 +189,76 @@ def test_a_study_of_labelled_data(tmp_path, capsys):
     assert main([*arguments, "-o", str(tmp_path / "a")]) == 0
     again = read(path)
     pd.testing.assert_frame_equal(again.drop(columns="seconds"), rows.drop(columns="seconds"))
+
+
+STUDY = ["--models", "dnmf", "--layers", "3,2", "--folds", "2", "--runs", "2",
+         "--set", "max_iter=3", "--set", "pretrain_iter=3"]  # fmt: skip
+OTHERS = {
+    "folds": ["--folds", "3"],
+    "runs": ["--runs", "3"],
+    "precision": ["--dtype", "float64"],
+    "scaled samples": ["--normalize", "l2"],
+    "labels": ["--labels", "labels.txt"],
+    "layers": ["--layers", "4,2"],
+    "an option": ["--set", "max_iter=2"],
+}
+
+
+def test_a_study_with_other_settings_leaves_rows_and_does_not_mix_them(
+    tmp_path, rng, monkeypatch, capsys
+):
+    """Settings A, then others, then A again: A is fitted once, and its table is the same."""
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", rng.random((24, 8)))
+    Path("labels.txt").write_text("a\nb\n" * 12)
+    monkeypatch.setattr("deepnmf.cli.reproduce._pictures", lambda *_: [])
+    study = ["study", "x.npy", "-o", "out", *STUDY]
+
+    def table():
+        return Path("out/study.md").read_text()
+
+    assert main(study) == 0
+    file, first, shown = Path("out/study.csv"), Path("out/study.csv").read_text(), table()
+    for name, options in OTHERS.items():
+        before = file.read_text()
+        assert main([*study, *options]) == 0, capsys.readouterr().err
+        after = file.read_text()
+        assert after.startswith(before), name
+        assert len(after) > len(before), name  # fitted, since what was there is of other settings
+        assert (table() != shown) == (name != "precision"), name  # three digits are shown
+    np.save("x.npy", rng.random((24, 8)))  # another file of the same name
+    before = file.read_text()
+    assert main(study) == 0
+    assert len(file.read_text()) > len(before)
+    np.save("x.npy", np.random.default_rng(7).random((24, 8)))  # the first one again
+    before = file.read_text()
+    assert main(study) == 0
+    assert file.read_text() == before
+    assert before.startswith(first)
+    assert table() == shown
+
+
+def test_rows_of_several_settings_are_not_mixed_in_one_table(experiment, tmp_path, capsys):
+    path = run(experiment, tmp_path / "rows.csv")
+    rows = read(path)
+    keys = [fit.key for fit in experiment.fits]
+    assert of_one_setting(rows, keys, path).equals(rows)
+    mixed = pd.concat([rows, rows.assign(setting="another")])
+    with pytest.raises(ValueError, match="more than one setting"):
+        of_one_setting(mixed, keys, path)
+    with pytest.raises(ValueError, match="no rows of this experiment"):
+        of_one_setting(rows, ["another fit"], path)
+
+
+def test_rows_of_an_older_file_stay_and_are_fitted_again(experiment, tmp_path):
+    """Rows without a setting may be of any."""
+    path = run(experiment, tmp_path / "rows.csv")
+    old = read(path).drop(columns=["setting", *MEASURES])
+    old.to_csv(path, index=False)
+    rows = read(run(experiment, path))
+    assert len(rows) == 2 * len(old)
+    assert (rows["setting"] == "").sum() == len(old)
+    assert len(rows_of(experiment, path, load_digits())) == len(old)
 
 
 def test_a_study_without_labels(tmp_path, rng):

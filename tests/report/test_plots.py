@@ -95,7 +95,7 @@ def test_figure_8_small(tmp_path, data_file, capsys):
     assert main([*again, str(tmp_path / "fig8.safetensors")]) == 0
     pd.testing.assert_frame_equal(pd.read_csv(other / "fig8.csv"), rows)
     assert main([*again, str(tmp_path / "absent")]) == 1
-    assert "no such model file" in capsys.readouterr().err
+    assert "give a model file" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -14,6 +17,10 @@ from deepnmf.solvers import Coordinate, Nesterov
 from deepnmf.solvers.quadratic import Quadratic, codes_problem
 
 METHODS = ("projected gradient", "accelerated", "bound 2 LC ‖H_0 − H*‖²/(k + 1)²")
+
+
+GAPS = ("method", "steps", "gap")
+"""The columns of the rows."""
 
 
 def gaps(X: np.ndarray, parts: int, steps: int) -> pd.DataFrame:
@@ -39,8 +46,22 @@ def gaps(X: np.ndarray, parts: int, steps: int) -> pd.DataFrame:
         values = (float(problem.value(H)) - end, float(problem.value(fast)) - end)
         bound = 2 * distance / (k + 1) ** 2
         for method, gap in zip(METHODS, (*values, bound), strict=True):
-            rows.append({"method": method, "steps": k, "gap": gap / abs(end)})
+            rows.append(dict(zip(GAPS, (method, k, gap / abs(end)), strict=True)))
     return pd.DataFrame(rows)
+
+
+def read(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """The gaps of a file that `deepnmf reproduce rate` wrote; other files are refused."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: there is no such file of rows.")
+    try:
+        frame = pd.read_csv(path)
+    except ValueError as problem:
+        raise ValueError(f"{path}: is not a file of rows ({problem}).") from None
+    missing = [name for name in GAPS if name not in frame.columns]
+    if missing:
+        raise ValueError(f"{path}: is not a file of rows: it has no column {missing[0]!r}.")
+    return frame
 
 
 def _plain(problem: Quadratic, H: np.ndarray, steps: int) -> np.ndarray:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize as to_unit_norm
@@ -19,12 +21,13 @@ from deepnmf.data.datasets import DATASETS
 from deepnmf.evaluation.many import scores_each_many
 from deepnmf.evaluation.metrics import SCORES
 from deepnmf.experiments.design import Experiment, Fit, Scoring
-from deepnmf.experiments.rows import MEASURES, RowFile
+from deepnmf.experiments.rows import MEASURES, Plan, RowFile, planned, read
 from deepnmf.explain.measures import mean_sparseness, relative_error, stability
 from deepnmf.links import LINKS
 from deepnmf.models.advice import complete
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.many import fit_many, stackable, transform_many
+from deepnmf.samples.fingerprint import fingerprint
 from deepnmf.samples.place import works_on_card
 from deepnmf.version import __version__
 
@@ -39,8 +42,9 @@ def run(
     report: Progress | None = None,
     dataset: Dataset | None = None,
 ) -> Path:
-    """Do the fits that have no rows at `path` yet, and append theirs.
+    """Do the fits that have no rows at `path` yet, and append theirs. `rows_of` reads them again.
 
+    Rows of other fits, or of the same fits in another setting, stay in the file and do not count.
     On a GPU all folds and seeds of a model are one stack, where the model can be stacked.
     """
     dataset = DATASETS[experiment.data][0]() if dataset is None else dataset
@@ -48,7 +52,8 @@ def run(
     if (y is None) != (experiment.kmeans == 0):
         raise ValueError(f"{experiment.name}: K-means is scored against labels; there are none.")
     folds = list(splits(experiment, X, y))
-    rows = RowFile(path, {fit.key: _count(experiment, fit) for fit in experiment.fits})
+    plans = _plans(experiment, X, y)
+    rows = RowFile(path, plans)
     total = sum(len(folds) * _seeds(experiment, fit) for fit in experiment.fits)
     for fit in experiment.fits:
         wanted = [
@@ -64,10 +69,16 @@ def run(
         work = _stacked if card and stackable(model) else _one_by_one
         job = Job(experiment, fit, model, X, y, folds)
         for fold, seed, result in work(job, wanted):
-            rows.append(_rows(experiment, fit, fold, seed, result))
+            setting = plans[fit.key].setting
+            rows.append(_rows(experiment, fit, fold, seed, result, setting))
             if report is not None:
                 report(fit.key, len(rows.done), total)
     return path
+
+
+def rows_of(experiment: Experiment, path: Path, dataset: Dataset) -> pd.DataFrame:
+    """The rows of an experiment with these data, out of all that the file has."""
+    return planned(read(path), _plans(experiment, *_samples(experiment, dataset)))
 
 
 def splits(
@@ -106,8 +117,26 @@ def _repeats(experiment: Experiment, fit: Fit) -> int:
     return experiment.kmeans * experiment.runs // _seeds(experiment, fit)
 
 
-def _count(experiment: Experiment, fit: Fit) -> int:
-    return _repeats(experiment, fit) * len(fit.scorings)
+def _plans(experiment: Experiment, X: Array, y: np.ndarray | None) -> dict[str, Plan]:
+    """The setting and the number of rows of each fit.
+
+    The setting says what the rows depend on besides the model. What is too long for it, the entries
+    of X, the labels and the scorings, has a checksum in it.
+    """
+    folds = f"{experiment.folds} folds" if experiment.first_folds else "nothing held out"
+    kmeans = f"{experiment.kmeans} K-means runs, {experiment.kmeans_start} starts"
+    kinds = [
+        f"{experiment.data}: {X.shape[0]} x {X.shape[1]}", experiment.dtype, folds,
+        f"{experiment.runs} seeds", kmeans if experiment.kmeans else "no labels",
+    ]  # fmt: skip
+    entries = f"{fingerprint(X.T)} {None if y is None else y.tolist()}"
+    plans = {}
+    for fit in experiment.fits:
+        scorings = [(row.name, row.project, row.normalize, row.group) for row in fit.scorings]
+        checksum = zlib.crc32(f"{entries} {experiment.stability} {scorings}".encode())
+        setting = ", ".join([*kinds, f"checksum {checksum:08x}"])
+        plans[fit.key] = Plan(setting, _repeats(experiment, fit) * len(fit.scorings))
+    return plans
 
 
 @dataclass(frozen=True)
@@ -270,7 +299,7 @@ def _codes(fit: Fit, scoring: Scoring, Z: Array) -> Array:
 
 
 def _rows(
-    experiment: Experiment, fit: Fit, fold: int, seed: int, result: Result
+    experiment: Experiment, fit: Fit, fold: int, seed: int, result: Result, setting: str
 ) -> list[dict[str, str | int]]:
     rows = []
     for scoring, scores in zip(fit.scorings, result.scores, strict=True):
@@ -281,6 +310,7 @@ def _rows(
                 "objective": f"{result.objective:.6g}",
                 "relative_error": f"{result.relative_error:.5f}",
                 "seconds": f"{result.seconds:.2f}", "version": __version__,
+                "setting": setting,
             }  # fmt: skip
             row |= {name: f"{scores[name][repeat]:.5f}" for name in SCORES}
             row |= {name: f"{getattr(result, name):.5f}" for name in MEASURES}
