@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.decomposition import NMF
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import deepnmf
@@ -202,6 +203,9 @@ def test_a_callback_stops_a_fit(method, X):
         (SparseNMF(4, beta=-1), "≥ 0"),
         (GraphNMF(4, graph=np.eye(3)), "40 samples"),
         (GraphNMF(4, graph=-np.eye(40)), "negative"),
+        (GraphNMF(4, graph=np.full((40, 40), np.nan)), "NaN"),
+        (GraphNMF(4, graph=0.5), "must be a matrix .* got a float"),
+        (GraphNMF(4, graph=np.ones((40, 40), complex)), "must be a matrix"),
         (GraphNMF(4, graph=np.triu(np.ones((40, 40)))), "symmetric"),
         (DeepSemiNMF((6, 4), link="root"), "any sign"),
         (MultilayerNMF((6, 4), theta=(0.1,)), "one per layer"),
@@ -245,6 +249,22 @@ def test_without_its_own_part_it_is_nmf_by_multiplicative_updates(model, X):
 def start_of(model, X):
     begun = clone(model).set_params(max_iter=0, random_state=0).fit(X)
     return begun.weights_[0], begun.codes_.T
+
+
+@pytest.mark.parametrize("sizes", [(16, 6), (16, 10, 6)])
+def test_up_propagation_trains_through_the_root(sizes, digits):
+    """Every sweep lowers the objective, to well below where the linear model ends."""
+    X = digits[:400]
+    settings: dict[str, Any] = {"max_iter": 150, "tol": 1e-6, "random_state": 0}
+    ends = {}
+    for link in ("identity", "root"):
+        with pytest.warns(ConvergenceWarning, match="max_iter=150"):
+            model = UpPropagationNMF(sizes, link=link, **settings).fit(X)
+        values = laws.objectives(model.history_)
+        assert len(values) == 150
+        assert (np.diff(values) < 0).all()
+        ends[link] = values[-1]
+    assert ends["root"] < 0.97 * ends["identity"]
 
 
 def test_smoothing_makes_sparse(digits):

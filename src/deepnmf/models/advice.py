@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from deepnmf.arrays import Array, namespace
+from deepnmf.core.history import Record
 from deepnmf.core.plan import Plan
 from deepnmf.core.training import Run
 from deepnmf.links import Link
@@ -28,7 +31,7 @@ def status(run: Run, tol: float, max_iter: int) -> tuple[str, bool]:
         return "stopped by the callback: the model is as it was after its last sweep.", False
     if run.reason == "interrupted":
         return (
-            f"interrupted by Ctrl-C after {len(run.history)} sweeps, {run.sweeps} of them over all "
+            f"interrupted by Ctrl-C after {run.all_sweeps} sweeps, {run.sweeps} of them over all "
             "layers: the model is the best so far. Fit again to continue: with a checkpoint from "
             "here, without one from the start.",
             True,
@@ -39,16 +42,33 @@ def status(run: Run, tol: float, max_iter: int) -> tuple[str, bool]:
             "its value, or the relative error is below tol.",
             False,
         )
+    if run.reason == "stalled":
+        return (
+            f"stopped after sweep {run.sweeps}, as the next one raised the objective: rounding "
+            "hides further progress. The model is as it was before that sweep. For a better fit, "
+            'use float64 or scaling="fixed".',
+            True,
+        )
     if tol == 0 or max_iter == 0:
         return f"did the max_iter={max_iter} sweeps asked for (tol is not used).", False
-    last = [record["objective"] for record in run.history if record["stage"] == "finetune"]
-    fall = (last[-2] - last[-1]) / last[-1] if len(last) > 1 and last[-1] > 0 else float("inf")
+    fall = _fall_per_sweep([record for record in run.history if record["stage"] == "finetune"])
+    falling = "before it could converge"
+    if math.isfinite(fall):
+        falling = f"with the objective still falling by {fall:.1e} of its value per sweep"
     return (
-        f"stopped at max_iter={max_iter} with the objective still falling by {fall:.1e} of "
-        f"its value per sweep (tol={tol:g}). Raise max_iter for a better fit, or tol if this "
-        "one is good enough.",
+        f"stopped at max_iter={max_iter} {falling} (tol={tol:g}). Raise max_iter for a better fit, "
+        "or tol if this one is good enough.",
         True,
     )
+
+
+def _fall_per_sweep(history: Sequence[Record]) -> float:
+    """By what share of its value the objective fell in a sweep, at the end of a stage."""
+    if len(history) < 2 or history[-1]["objective"] <= 0:
+        return float("inf")
+    before, last = history[-2:]
+    fall = (before["objective"] - last["objective"]) / last["objective"]
+    return float(fall / (last["sweep"] - before["sweep"]))
 
 
 class Fitted(Protocol):

@@ -22,6 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from deepnmf.arrays import Array, eye, to_device
+from deepnmf.arrays.cpu.threads import one_blas_thread
 from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import copied
 from deepnmf.core.decode import basis_of, decode
@@ -98,8 +99,10 @@ class MatrixFactorization(
     weights_ : list of arrays, W_l of shape (k_{l−1}, k_l), with k_0 = n_features
     components_ : array (k_L, n_features), what a unit code decodes to
     code_scale_ : float, with `project_codes` R of the link for the last layer, else 1
-    history_ : list of dict, per sweep: stage, layer, sweep, objective, penalty, kkt, dead, seconds
-    reason_ : str, why training stopped: "converged", "limit", "callback" or "interrupted"
+    history_ : list of dict, per sweep: stage, layer, sweep, objective, penalty, kkt, dead, seconds;
+        past 1000 records thinned, as in `DeepNMF`
+    reason_ : str, why training stopped: "converged", "limit", "stalled", "callback",
+        "interrupted"
     reconstruction_err_, n_iter_, status_, n_features_in_, feature_names_in_
     """
 
@@ -116,6 +119,8 @@ class MatrixFactorization(
 
     n_features_in_: int
     _stream: Stream | None = None
+    _stride = 1
+    """How many batches of `partial_fit` one record of `history_` stands for."""
     weights_: list[Array]
     code_scale_: float
     reconstruction_err_: float
@@ -211,7 +216,7 @@ class MatrixFactorization(
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean of ‖x − x̂‖² over the samples. Higher is better."""
         self._fitted_layer(None)
-        with open_samples(X, self._needs(fitting=False)) as samples:
+        with open_samples(X, self._needs(fitting=False)) as samples, one_blas_thread():
             weights = [to_device(W, samples.data) for W in self.weights_]
             H = self._encode(samples.data, weights)
             error = self._squared_error(samples.data, weights, H)
@@ -233,8 +238,9 @@ class MatrixFactorization(
         keeper = self._keeper(samples)
         listener.begin()
         watch = Watch(listener, keeper, [self._generator()])
-        trained = self._train(samples.data, watch)
-        error = self._squared_error(samples.data, trained.weights, trained.H)
+        with one_blas_thread():
+            trained = self._train(samples.data, watch)
+            error = self._squared_error(samples.data, trained.weights, trained.H)
         weights, link = self._decoder(trained.weights)
         self._keep(samples, trained.only(), float(error), basis_of(weights, link))
         listener.end()
@@ -264,7 +270,8 @@ class MatrixFactorization(
         return samples.encoded(partial(copy.copy(self)._coded, layer=layer), size)
 
     def _coded(self, X: Array, layer: int) -> Array:
-        H = self._encode(X, [to_device(W, X) for W in self.weights_[:layer]])
+        with one_blas_thread():
+            H = self._encode(X, [to_device(W, X) for W in self.weights_[:layer]])
         if self.project_codes and layer == len(self.weights_):
             return self._decoder(self.weights_)[1].project(H / self.code_scale_)
         return H

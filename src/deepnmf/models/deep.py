@@ -93,13 +93,16 @@ class DeepNMF(MatrixFactorization):
         With `project_codes`, the scale R of the last layer: codes are g(H_L/R). 1 for "root".
     history_ : list of dict
         One record per sweep: stage, layer, sweep, objective, penalty, kkt (the distance from a
-        stationary point), dead (the number of unused units), seconds.
+        stationary point), dead (the number of unused units), seconds. Past 1000 records, every
+        second one is dropped and only every second sweep is added, then every fourth, and so on;
+        the first and the last record of each stage always stay. `sweep` counts all sweeps.
     reconstruction_err_ : float
         ‖X − X̂‖_F at the end of training.
     n_iter_ : int
         The number of fine-tuning sweeps.
     reason_ : str
-        Why training stopped: "converged", "limit", "callback" or "interrupted".
+        Why training stopped: "converged", "limit", "stalled", "callback" or
+        "interrupted".
     status_ : str
         The reason as a sentence, with advice.
     n_features_in_, feature_names_in_ : as in every scikit-learn estimator

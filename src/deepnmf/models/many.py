@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from deepnmf.arrays import Array, namespace, repeated, to_device
 from deepnmf.arrays.tensors import free_on_cuda
+from deepnmf.models.advice import complete
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.settings import whole_number
 from deepnmf.samples.memory import InMemory
@@ -44,7 +45,8 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
 
     On a CUDA device (tensors on it, or a model with `device`), the fits run together in stacks that
     fit its memory, and each gives the same model as a fit of its own, up to rounding. On a CPU, and
-    for baselines that cannot be stacked, they run one by one.
+    for baselines that cannot be stacked, they run one by one. Ctrl-C ends them all: it raises
+    KeyboardInterrupt.
     """
     model.check()
     if getattr(model, "checkpoint", None) is not None:
@@ -55,7 +57,7 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
     sets, numbers = _sets(X), _seeds(seeds)
     if not (stackable(model) and works_on_card(sets[0], model.device)):
         return [
-            clone(model).set_params(random_state=seed).fit(data)
+            complete(clone(model).set_params(random_state=seed).fit(data))
             for data in sets
             for seed in numbers
         ]
@@ -68,7 +70,9 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
     checked = [_opened(models[0], X, fitting=True) for models, X in zip(fitted, sets, strict=True)]
     at_once = max(1, int(0.8 * free_on_cuda() / _bytes_per_run(model, checked[0].X)))
     for some_sets, some_seeds in _blocks(len(sets), len(numbers), at_once):
-        _fit_stack([models[some_seeds] for models in fitted[some_sets]], checked[some_sets])
+        some = [models[some_seeds] for models in fitted[some_sets]]
+        _fit_stack(some, checked[some_sets])
+        complete(some[0][0])
     return [model for models in fitted for model in models]
 
 

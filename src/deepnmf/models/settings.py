@@ -22,6 +22,7 @@ from deepnmf.samples.budget import memory
 from deepnmf.samples.place import DEVICES
 from deepnmf.solvers import SOLVERS, Solver
 from deepnmf.starts import STARTS, Given, Start
+from deepnmf.text import one_line
 
 if TYPE_CHECKING:
     from deepnmf.models.deep import DeepNMF
@@ -75,7 +76,7 @@ def penalties(name: str, setting: Any, layers: int) -> tuple[Penalty, ...]:
     if not isinstance(setting, Iterable) or isinstance(setting, str):
         raise ValueError(
             f"{name} must be None, a Penalty such as SquaredL1(1e-3), or one of these per layer, "
-            f"got {setting!r}."
+            f"got {one_line(repr(setting))}."
         )
     entries = tuple(_penalty(name, entry) for entry in setting)
     if len(entries) != layers:
@@ -90,10 +91,11 @@ def _penalty(name: str, entry: Any) -> Penalty:
     if entry is None:
         return Zero()
     if not isinstance(entry, Penalty):
+        shown = one_line(repr(entry))
         kinds = [kind.__name__ for kind in PENALTIES.values() if kind is not Zero]
-        listed = " or ".join(f"{kind}({entry!r})" for kind in kinds)
+        listed = " or ".join(f"{kind}({shown})" for kind in kinds)
         raise ValueError(
-            f"{name}: {entry!r} is not a Penalty. Write {listed}, from deepnmf.penalties, or use a "
+            f"{name}: {shown} is not a Penalty. Write {listed}, from deepnmf.penalties, or use a "
             "preset such as sdnmf_l(mu=…)."
         )
     return entry
@@ -180,7 +182,7 @@ def one_of(name: str, setting: Any, choices: Iterable[str], other: str | None = 
     near = difflib.get_close_matches(setting, choices, 1) if isinstance(setting, str) else []
     hint = f" Did you mean {near[0]!r}?" if near else ""
     tail = f", or {other}" if other else ""
-    raise ValueError(f"{name} must be one of {listed}{tail}, got {setting!r}.{hint}")
+    raise ValueError(f"{name} must be one of {listed}{tail}, got {one_line(repr(setting))}.{hint}")
 
 
 def whole_number(name: str, setting: Any, least: int) -> int:
@@ -190,7 +192,7 @@ def whole_number(name: str, setting: Any, least: int) -> int:
             raise TypeError
         value = operator.index(setting)
     except TypeError:
-        raise ValueError(f"{name}: {setting!r} is not a whole number.") from None
+        raise ValueError(f"{name}: {one_line(repr(setting))} is not a whole number.") from None
     if value < least:
         raise ValueError(f"{name}: {value} is too small, it must be at least {least}.")
     return value
@@ -203,7 +205,7 @@ def number(name: str, setting: Any) -> float:
             raise TypeError
         value = float(setting)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: {setting!r} is not a number.") from None
+        raise ValueError(f"{name}: {one_line(repr(setting))} is not a number.") from None
     if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name}: {setting!r} must be a finite number ≥ 0.")
+        raise ValueError(f"{name}: {one_line(repr(setting))} must be a finite number ≥ 0.")
     return value

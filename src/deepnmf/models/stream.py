@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deepnmf.arrays import to_device
+from deepnmf.arrays.cpu.threads import one_blas_thread
 from deepnmf.core.decode import basis_of
+from deepnmf.core.history import History
 from deepnmf.core.online import Stream, absorb, begin
 from deepnmf.core.plan import Plan
 from deepnmf.models.advice import warn
@@ -35,13 +37,15 @@ def learn_batch(model: DeepNMF, X: Any, forget: float) -> None:
     )
     with open_samples(X, needs) as samples:
         stream = getattr(model, "_stream", None)
-        history = model.history_ if stream is not None else []
+        log = History([*model.history_], model._stride) if stream is not None else History()
         if stream is None:
             stream = _begun(model, plan, samples, known)
-        stream, record = absorb(samples.data, plan, stream, past)
+        with one_blas_thread():
+            stream, record = absorb(samples.data, plan, stream, past)
         record["seconds"] = time.perf_counter() - began
         _keep(model, plan, samples, stream)
-    model.history_ = [*history, record]
+    log.add(record)
+    model.history_, model._stride = log.records, log.stride
     model.reconstruction_err_ = max(2 * (record["objective"] - record["penalty"]), 0.0) ** 0.5
 
 

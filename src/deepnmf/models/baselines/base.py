@@ -64,8 +64,13 @@ class State:
 
 def multiply(F: Array, above: Array, below: Array) -> tuple[Array, Array]:
     """F ∘ above / below, and the stationarity of F, whose gradient is below − above."""
-    tiny = float(namespace(F).finfo(F.dtype).tiny) ** 0.5
-    return F * (above / at_least(below, tiny)), stationarity(F, below - above)
+    return F * ratio(above, below), stationarity(F, below - above)
+
+
+def ratio(above: Array, below: Array) -> Array:
+    """above / below, and 0 where both are 0."""
+    tiny = float(namespace(below).finfo(below.dtype).tiny) ** 0.5
+    return above / at_least(below, tiny)
 
 
 def stationarity(F: Array, gradient: Array) -> Array:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import scipy.sparse
 from sklearn.neighbors import kneighbors_graph
 
-from deepnmf.arrays import Array, column_dots, graph_like, inner, is_numpy, namespace
+from deepnmf.arrays import Array, column_dots, graph_like, inner, is_numpy, is_sparse, namespace
 from deepnmf.arrays.draws import draw
+from deepnmf.arrays.sparse import trusted
 from deepnmf.arrays.tensors import to_numpy
 from deepnmf.core.passes import nonnegative_least_squares
 from deepnmf.core.training import Trained
@@ -19,6 +21,7 @@ from deepnmf.models.baselines.base import SingleLayer, State
 from deepnmf.models.baselines.ns import Smoothed
 from deepnmf.models.settings import number, whole_number
 from deepnmf.penalties import Zero
+from deepnmf.samples.admission import admitted
 from deepnmf.starts import Given, Start
 
 
@@ -96,14 +99,28 @@ class GraphNMF(SingleLayer):
             near = kneighbors_graph(samples, min(self.neighbors, n - 1), mode="connectivity")
             A = scipy.sparse.csr_array(near.maximum(near.T))
         else:
-            A = scipy.sparse.csr_array(self.graph)
+            A = self._given_graph()
             if A.shape != (n, n):
                 raise ValueError(f"graph: of shape {A.shape}, but there are {n} samples.")
+            if not np.isfinite(A.data).all():
+                raise ValueError("graph: has entries that are NaN or infinite.")
             if A.nnz and A.data.min() < 0:
                 raise ValueError("graph: has negative entries; weights of neighbours are ≥ 0.")
             if abs(A - A.T).sum() > 1e-6 * abs(A).sum():
                 raise ValueError("graph: is not symmetric; use (graph + graph.T) / 2.")
         return graph_like(A, X)
+
+    def _given_graph(self) -> Any:
+        if is_sparse(self.graph):
+            trusted(self.graph)
+        try:
+            return scipy.sparse.csr_array(admitted(self.graph, "GraphNMF"))
+        except (TypeError, ValueError):
+            kind = getattr(self.graph, "dtype", "")
+            raise ValueError(
+                "graph: must be a matrix of real numbers (n_samples, n_samples), dense or sparse, "
+                f"got a {type(self.graph).__name__}{kind and f' of {kind}'}."
+            ) from None
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
         return nonnegative_least_squares(X, weights[0], Zero())

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from deepnmf.arrays import Array, Data, added, namespace, squared_norm
+from deepnmf.arrays.cpu.threads import one_blas_thread
 from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.core.loop import descend
 from deepnmf.core.stage import Descent
@@ -73,10 +74,11 @@ class SeveralSets(Factorization):
         watch = Watch(None if callback is None else lambda record, _: bool(callback(record)))
         rows = np.cumsum([0, *(matrix.shape[0] for matrix in sets)])
         weights = tuple(W[low:high] for low, high in itertools.pairwise(rows))
-        ended = descend(
-            problem, problem.begin(weights, H), self.tol, self.max_iter, watch,
-            stage_name="finetune",
-        )  # fmt: skip
+        with one_blas_thread():
+            ended = descend(
+                problem, problem.begin(weights, H), self.tol, self.max_iter, watch,
+                stage_name="finetune",
+            )  # fmt: skip
         self._keep(names, ended.factors)
         self._keep_story(
             Trained(self.weights_, H, watch.history, ended.sweeps, ended.reasons).only()

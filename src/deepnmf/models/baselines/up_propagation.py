@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from deepnmf.arrays import Array, gram, inner, transposed_product
+from deepnmf.arrays import Array, gram, inner, namespace, transposed_product
 from deepnmf.core.chain import Chain
 from deepnmf.core.encoding import encode, layer_input
+from deepnmf.core.line_search import TRIALS, Variable
 from deepnmf.core.passes import add_up
 from deepnmf.core.revival import count_dead
 from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
 from deepnmf.links import Link
-from deepnmf.models.baselines.base import Layered, LeastSquares, State, multiply
+from deepnmf.models.baselines.base import (
+    Layered,
+    LeastSquares,
+    State,
+    multiply,
+    ratio,
+    stationarity,
+)
 from deepnmf.penalties import Zero
 from deepnmf.starts import Random
 
@@ -31,8 +39,12 @@ class UpPropagationNMF(Layered):
 
         W_l ← W_l ∘ (N_{l−1} ∘ φ′(A_l))H̃_lᵀ / (M_{l−1} ∘ φ′(A_l))H̃_lᵀ,    H_L ← H_L ∘ N_L / M_L.
 
-    They never raise the objective of linear models. For other links the authors guarantee nothing:
-    a sweep that would raise the objective is not taken, and ends the fit.
+    They never raise the objective of linear models. For other links the authors guarantee nothing,
+    and the ratios are raised to a power where they overshoot,
+
+        F ← F ∘ (N / M)^t,    t the first of 1, ½, ¼, … that does not raise the objective,
+
+    for H_L in each sample and for W_2 … W_L. Such a t exists: log(N / M) points downhill.
 
     Parameters
     ----------
@@ -79,33 +91,23 @@ class UpPropagation(LeastSquares):
         return State(tuple(weights), H, inner(H, 0 * H))
 
     def sweep(self, state: State) -> State:
-        """H_L, then W_L … W_1. With a link, only if that does not raise the objective."""
-        moved = self._moved(state)
-        if self.link.linear or state.sums is None:
-            return moved
-        rose = self.objective(moved)[0] > self.objective(state)[0]
-        return replace(state, residual=moved.residual) if bool(rose) else moved
-
-    def _moved(self, state: State) -> State:
-        depth, residual = len(state.weights), 0 * state.residual
-        W = state.weights[0]
+        """H_L, then W_L … W_1."""
+        depth, W = len(state.weights), state.weights[0]
         P = transposed_product(W, self.X)
         chain = Chain.forward(self.link, state.weights, state.H, gram(W), P)
         N, M = self._errors(chain, depth)
         if depth > 1:
             N, M = chain.weights[-1].mT @ N, chain.weights[-1].mT @ M
-        H, residual_H = multiply(state.H, N, M)
-        residual = residual + residual_H
-        chain = chain.replaced(depth, chain.weights[-1] @ H, H=H)
+        chain, residual = _multiplied(chain, Variable(depth, codes=True, penalty=Zero()), N, M)
         for level in range(depth, 1, -1):
             N, M = self._errors(chain, level)
             codes = chain.codes[level - 1]
-            W, residual_W = multiply(chain.weights[level - 1], N @ codes.mT, M @ codes.mT)
+            variable = Variable(level, codes=False, penalty=Zero())
+            chain, residual_W = _multiplied(chain, variable, N @ codes.mT, M @ codes.mT)
             residual = residual + residual_W
-            chain = chain.replaced(level, W @ codes, weights=W)
         sums = add_up(self.X, chain.codes[0])
         W, residual_W = multiply(chain.weights[0], sums.Q, chain.weights[0] @ sums.S)
-        return State((W, *chain.weights[1:]), H, residual + residual_W, sums)
+        return State((W, *chain.weights[1:]), chain.codes[-1], residual + residual_W, sums)
 
     def dead(self, state: State) -> Array:
         """The number of units, in all layers, that have no effect on X̂."""
@@ -118,3 +120,27 @@ class UpPropagation(LeastSquares):
         if level == 1:
             return N, M
         return chain.error(level, N), chain.error(level, M)
+
+
+def _multiplied(chain: Chain, variable: Variable, N: Array, M: Array) -> tuple[Chain, Array]:
+    """The pass with F ∘ (N / M)^t in place of F, and the stationarity of F before that."""
+    F, factor = variable.value(chain), ratio(N, M)
+    xp, residual = namespace(F), stationarity(F, M - N)
+    passed = variable.moved(chain, F * factor)
+    if chain.link.linear:
+        return passed, residual
+    falls = _falls(chain, passed, variable)
+    best = passed.merged(falls, chain)
+    for _ in range(TRIALS):
+        if bool(xp.all(falls)):
+            break
+        factor = xp.sqrt(factor)
+        passed = variable.moved(chain, F * factor)
+        now = _falls(chain, passed, variable) & ~falls
+        best, falls = passed.merged(now, best), falls | now
+    return best, residual
+
+
+def _falls(chain: Chain, passed: Chain, variable: Variable) -> Array:
+    """Which problems fit no worse in `passed` than in `chain`."""
+    return variable.dots((chain.G + passed.G) / 2, passed.codes[0] - chain.codes[0]) <= 0
