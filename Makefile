@@ -11,12 +11,13 @@ ALL_CORES := env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: bench clean demo dist docs help layers lint test test-all test-long test-short types
+.PHONY: bench clean demo dist docs fuzz help layers lint test test-all test-long test-short types
 
 help:
 	@echo "make demo      fit and score a model on handwritten digits: demo/report.html"
 	@echo "make test      lint, types, layers and the tests"
 	@echo "make test-all  the same with the long tests"
+	@echo "make fuzz      random hostile cases (FUZZ_MINUTES, FUZZ_CASES, FUZZ_SEED; FUZZ_CASE repeats one)"
 	@echo "make docs      build the documentation: site/index.html"
 	@echo "make dist      build and check the wheel and the sdist: dist/"
 	@echo "make bench     compare the speed with other libraries (BENCH_OPTIONS=--quick: digits only)"
@@ -37,6 +38,15 @@ test-long: $(VENV)/dev.stamp
 	$(BIN)/pytest -n 2 -m long
 
 test-all: test test-long
+
+# Hostile data, files, models, command lines and disks, until the minutes or the cases are used up.
+FUZZ_MINUTES ?= 10
+FUZZ_CASES ?= 20000
+FUZZ_SEED ?= 0
+FUZZ_CASE ?=
+fuzz: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.fuzz --minutes $(FUZZ_MINUTES) --cases $(FUZZ_CASES) --seed $(FUZZ_SEED) \
+	  $(if $(FUZZ_CASE),--case $(FUZZ_CASE))
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
