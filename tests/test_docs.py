@@ -17,7 +17,7 @@ import typer
 from markdown.extensions.toc import slugify
 
 import deepnmf
-from deepnmf.cli.main import app
+from deepnmf.cli.commands import app
 from deepnmf.links import LINKS
 from deepnmf.penalties import PENALTIES
 from deepnmf.solvers import SOLVERS

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from deepnmf.version import __version__
 
+TYPE_CHECKING = False  # importing it from typing would slow down the start of commands
 if TYPE_CHECKING:
+    from typing import Any
+
     from deepnmf.files.checkpoint import Checkpoint
     from deepnmf.models.deep import DeepNMF
     from deepnmf.models.many import fit_many, transform_many

@@ -180,7 +180,7 @@ def _convergence(history: Sequence[Record], most: int = 150) -> list[Curve]:
         curves.append(
             {
                 "name": name,
-                "sweeps": len(records),
+                "sweeps": records[-1]["sweep"],
                 "sweep": [record["sweep"] for record in kept],
                 "seconds": [round(record["seconds"], 4) for record in kept],
                 "objective": [float(f"{record['objective']:.6g}") for record in kept],

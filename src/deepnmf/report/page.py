@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -83,5 +84,7 @@ def write_pictures(model: MatrixFactorization, data: Dataset, folder: Path) -> l
     written = []
     for name, figure in pictures.items():
         written.append(folder / f"{name}.png")
-        figure.savefig(written[-1], dpi=110)
+        content = io.BytesIO()
+        figure.savefig(content, dpi=110)
+        write_atomically(written[-1], content.getvalue())
     return written
