@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from deepnmf.arrays import (
     Array,
+    choose,
     epsilon,
     gram,
     inner,
@@ -15,7 +16,7 @@ from deepnmf.arrays import (
 )
 from deepnmf.core.chain import Chain
 from deepnmf.core.decode import product
-from deepnmf.core.encoding import encode, layer_input
+from deepnmf.core.encoding import encode, layer_input, signed_squared_error
 from deepnmf.core.line_search import Variable, steps
 from deepnmf.core.loop import descend
 from deepnmf.core.passes import Sums
@@ -198,6 +199,14 @@ class SignedThrough(Signed):
         sums = precise_sums(self.X, first)
         before = state.weights[0]
         best = least_squares_weights(sums, before, caution=before.shape[-1])
-        W = better(best, before, sums)
-        weights = (W, *state.weights[1:])
-        return replace(state, weights=weights, sums=sums)
+        lower = self._error((best,), first) <= self._error((before,), first)
+        W = choose(lower[..., None, None], best, before)
+        return replace(state, weights=(W, *state.weights[1:]), sums=sums)
+
+    def objective(self, state: State) -> tuple[Array, Array]:
+        """½‖X − X̂‖². W_1 can be so large that sums would cancel."""
+        fit = self._error(state.weights, state.H) / 2
+        return fit, 0 * fit
+
+    def _error(self, weights: Sequence[Array], H: Array) -> Array:
+        return signed_squared_error(self.X, weights, self.link, H)
