@@ -259,3 +259,14 @@ def test_bad_labels(tmp_path):
         read_labels(tmp_path / "empty.txt")
     with pytest.raises(FileNotFoundError):
         read_labels(tmp_path / "absent.txt")
+    (tmp_path / "latin.txt").write_bytes("Zürich\nGenève\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"latin.txt: is not text in UTF-8 \(byte 1 is 0xfc\)"):
+        read_labels(tmp_path / "latin.txt")
+    (tmp_path / "long.csv").write_text("a" * 200_000)
+    with pytest.raises(DataError, match="not a table of labels"):
+        read_labels(tmp_path / "long.csv")
+
+
+def test_labels_that_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "labels.txt").write_text("Zürich\nGenève\n", encoding="utf-8-sig")
+    assert list(read_labels(tmp_path / "labels.txt")) == ["Zürich", "Genève"]

@@ -116,10 +116,10 @@ def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
     if suffix not in ("", ".txt", ".labels", ".csv", ".tsv"):
         raise DataError(f"{path}: labels are read from .npy, .txt, .csv or .tsv.")
     check_text(path)
-    lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    lines = [line.strip() for line in _text(path).splitlines() if line.strip()]
     rows = [[line] for line in lines]
     if suffix in (".csv", ".tsv"):
-        rows = list(csv.reader(lines, delimiter="\t" if suffix == ".tsv" else ","))
+        rows = _cells(path, lines, "\t" if suffix == ".tsv" else ",")
     if rows and rows[0][-1].strip().lower() in HEADINGS:
         rows = rows[1:]
     if not rows:
@@ -127,6 +127,26 @@ def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
     named = all(len(row) > 1 for row in rows)
     names = np.asarray([row[0].strip() for row in rows], object) if named else None
     return names, np.asarray([row[-1].strip() for row in rows])
+
+
+def _text(path: Path) -> str:
+    """The text of a file. A mark at its start, as Windows writes it, is left out."""
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        place, wrong = problem.start, problem.object[problem.start]
+        raise DataError(
+            f"{path}: is not text in UTF-8 (byte {place} is {wrong:#x}). Save it as UTF-8, or give "
+            "the labels as .npy."
+        ) from None
+
+
+def _cells(path: Path, lines: list[str], separator: str) -> list[list[str]]:
+    """The cells of every line of a table."""
+    try:
+        return list(csv.reader(lines, delimiter=separator))
+    except csv.Error as problem:
+        raise DataError(f"{path}: is not a table of labels ({_line(problem)}).") from None
 
 
 HEADINGS = ("label", "labels", "class", "target", "y", "cluster")
