@@ -11,6 +11,7 @@ import scipy.sparse
 import deepnmf
 from deepnmf.arrays import dense, is_blocked
 from deepnmf.arrays.tensors import is_tensor, to_numpy
+from deepnmf.data.dataset import DataError
 from deepnmf.samples.base import Needs
 from deepnmf.samples.open import open_samples
 from deepnmf.samples.place import place_of, works_on_card
@@ -144,6 +145,20 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(X):
         model.fit(X[:, :20])
     assert model.n_features_in_ == 30
     assert model.history_ is before
+
+
+@pytest.mark.parametrize("max_memory", [None, "20KB"])
+def test_a_damaged_chunk_on_disk_is_refused_in_one_line(max_memory, X, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    stored = zarr.open(str(tmp_path / "X.zarr"), mode="w", shape=X.shape, chunks=(40, 30))
+    stored[:] = X
+    for chunk in (
+        path for path in tmp_path.rglob("*") if path.is_file() and "json" not in str(path)
+    ):
+        chunk.write_bytes(b"damaged")
+    model = deepnmf.dnmf(3, max_iter=1, max_memory=max_memory)
+    with pytest.raises(DataError, match=r"rows 0 to \d+ of X cannot be read .* write it again"):
+        model.fit(stored)
 
 
 @pytest.mark.parametrize(("device", "expected"), [(None, "here"), ("cpu", "cpu"), ("auto", "here")])

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deepnmf.text import one_line
+
 if TYPE_CHECKING:
     from deepnmf.arrays import Data
 
@@ -30,6 +32,20 @@ class Dataset:
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Other columns of the file, one value per sample: those of `obs` in .h5ad."""
     name: str = ""
+
+
+def stored_rows(X: Data, rows: slice = slice(None)) -> Data:
+    """Rows of an array, in memory or in a file. Damage is one error, whatever the library says."""
+    try:
+        return X[rows]
+    except (DataError, MemoryError):
+        raise
+    except Exception as problem:
+        last = (X.shape[0] if rows.stop is None else rows.stop) - 1
+        raise DataError(
+            f"rows {rows.start or 0} to {last} of X cannot be read from their file "
+            f"({one_line(problem).rstrip('.')}). It is damaged: write it again."
+        ) from problem
 
 
 def check_chunks(X: Data) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from deepnmf.arrays import Data, is_sparse, largest_entry
+from deepnmf.data.dataset import stored_rows
 from deepnmf.samples.checks import canonical, too_large, too_small
 
 SAFE = (1e-5, 1e15)
@@ -52,7 +53,8 @@ def check_conversion(X: Data, dtype: np.dtype) -> None:
     step = X.shape[0] if is_sparse(X) else max(1, AT_ONCE // max(1, X.shape[1]))
     largest = 0.0
     for low in range(0, X.shape[0], max(1, step)):
-        largest = max(largest, largest_entry(X if is_sparse(X) else X[low : low + step]))
+        rows = X if is_sparse(X) else stored_rows(X, slice(low, low + step))
+        largest = max(largest, largest_entry(rows))
         if largest > float(range_.max):
             raise too_large(largest, str(dtype))
         if largest >= float(range_.smallest_normal):

@@ -12,6 +12,7 @@ import scipy.sparse
 from deepnmf.arrays import Array, is_blocked, is_sparse
 from deepnmf.arrays.blocks import Block
 from deepnmf.arrays.stores import temporary_file
+from deepnmf.data.dataset import stored_rows
 from deepnmf.samples.admission import admitted
 from deepnmf.samples.checks import canonical
 from deepnmf.samples.conversion import converted
@@ -41,8 +42,8 @@ class Prepared:
     def chunks(self) -> Any:
         return getattr(self.X, "chunks", None)
 
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        samples: np.ndarray = converted(self.X[rows], self.dtype, self.unit_norm)
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        samples: np.ndarray = converted(stored_rows(self.X, rows), self.dtype, self.unit_norm)
         if isinstance(self.X, np.memmap):
             forget_pages(self.X)
         return samples

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from deepnmf.arrays import Array, namespace
 from deepnmf.arrays.tensors import is_tensor, to_numpy
+from deepnmf.data.dataset import stored_rows
 from deepnmf.samples.admission import admitted
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.checks import canonical, check_samples, check_size
@@ -45,7 +46,7 @@ class InMemory(Samples):
 
 def opened(X: Any, needs: Needs) -> Samples:
     """Any other X, as a NumPy array or a sparse matrix in memory."""
-    X = admitted(np.asarray(X[:]), needs.whom) if is_on_disk(X) else X
+    X = admitted(np.asarray(stored_rows(X)), needs.whom) if is_on_disk(X) else X
     checks: dict[str, Any] = {
         "accept_sparse": ("csr", "csc") if needs.sparse else False,
         "dtype": [np.float64, np.float32],

@@ -9,7 +9,7 @@ import numpy as np
 from deepnmf.arrays import Array, is_sparse
 from deepnmf.arrays.blocks import Block, Blocked, Layout, Leaf
 from deepnmf.arrays.tensors import is_tensor
-from deepnmf.data.dataset import check_chunks
+from deepnmf.data.dataset import check_chunks, stored_rows
 from deepnmf.data.limits import physical_memory
 from deepnmf.samples.admission import float_type
 from deepnmf.samples.base import Needs, Samples
@@ -124,7 +124,8 @@ class SlicesOfRows:
         self.edges = [*layout.starts(), layout.samples]
 
     def __getitem__(self, index: int) -> Block:
-        return as_block(self.X[self.edges[index] : self.edges[index + 1]], self.dtype, self.X)
+        rows = stored_rows(self.X, slice(self.edges[index], self.edges[index + 1]))
+        return as_block(rows, self.dtype, self.X)
 
 
 class BlocksInMemory:
