@@ -217,6 +217,12 @@ def test_bad_calls_of_a_fitted_model(X):
         model.basis(0)
     with pytest.raises(ValueError, match=r"codes of layer 1 have shape \(n_samples, 8\)"):
         model.inverse_transform(np.ones((3, 5)), layer=1)
+    codes = np.full((3, 5), 1e308)
+    with pytest.raises(ValueError, match="codes are too large to be decoded in float64"):
+        model.inverse_transform(codes)
+    codes[1, 2] = np.nan
+    with pytest.raises(ValueError, match=r"Z\[1, 2\] = nan is not a code of layer 2: .* finite"):
+        model.inverse_transform(codes)
     with pytest.raises(ValueError, match="CUDA"):
         _without_cuda(model.set_params(device="cuda")).transform(X)
 

@@ -35,7 +35,7 @@ from deepnmf.models.advice import status, warn
 from deepnmf.models.callbacks import CallbackSupport, FitListener, with_callbacks
 from deepnmf.models.settings import number, whole_number
 from deepnmf.samples.base import Needs, Samples
-from deepnmf.samples.checks import check_codes
+from deepnmf.samples.checks import check_codes, check_decoded
 from deepnmf.samples.memory import InMemory
 from deepnmf.samples.open import open_samples
 
@@ -204,9 +204,10 @@ class MatrixFactorization(
         layer = self._fitted_layer(layer)
         weights, link = self._decoder(self.weights_[:layer])
         H = check_codes(Z, list(weights), link).T
-        if self.project_codes and layer == len(self.weights_):
-            H = link.decode(H) * self.code_scale_
-        return decode(weights, link, H).T
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused in our words
+            if self.project_codes and layer == len(self.weights_):
+                H = link.decode(H) * self.code_scale_
+            return check_decoded(decode(weights, link, H).T)
 
     def basis(self, layer: int | None = None) -> Array:
         """What unit codes of a layer decode to: (k_layer, n_features), one row per part."""

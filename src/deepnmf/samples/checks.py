@@ -137,8 +137,8 @@ def _type_name(X: Array | Blocked) -> str:
 
 
 def check_codes(Z: Array, weights: list[Array], link: Link) -> Array:
-    """Codes (n, k) of the last of these layers, on the device of its weights. A link other than
-    the identity can only decode codes that are finite and ≥ 0."""
+    """Codes (n, k) of the last of these layers, finite and on the device of its weights. A link
+    other than the identity can only decode codes ≥ 0."""
     Z = dense(admitted(Z, "inverse_transform"))
     Z = Z if is_tensor(Z) else np.asarray(Z)
     layer, size = len(weights), weights[-1].shape[-1]
@@ -147,14 +147,27 @@ def check_codes(Z: Array, weights: list[Array], link: Link) -> Array:
             f"inverse_transform: codes of layer {layer} have shape (n_samples, {size}), got "
             f"{tuple(Z.shape)}."
         )
-    Z = to_device(Z, weights[0])
-    where = None if link.linear else _first(Z, ~((Z >= 0) & namespace(Z).isfinite(Z)))
+    with np.errstate(over="ignore"):  # an overflow is found below
+        codes = to_device(Z, weights[0])
+    finite = namespace(codes).isfinite(codes)
+    where = _first(codes, ~(finite if link.linear else finite & (codes >= 0)))
     if where is not None:
+        needed = "" if link.linear else f" and, through the link {type(link).__name__}, ≥ 0"
         raise ValueError(
             f"inverse_transform: Z[{where[0]}, {where[1]}] = {float(Z[where])} is not a code of "
-            f"layer {layer}: through the link {type(link).__name__} codes are finite and ≥ 0."
+            f"layer {layer}: codes are finite numbers in {_type_name(codes)}{needed}."
         )
-    return Z
+    return codes
+
+
+def check_decoded(X: Array) -> Array:
+    """What codes decode to. Refuses the codes if it is not finite."""
+    if not bool(namespace(X).all(namespace(X).isfinite(X))):
+        raise ValueError(
+            f"inverse_transform: the codes are too large to be decoded in {_type_name(X)}. Pass "
+            "codes as `transform` returns them."
+        )
+    return X
 
 
 def _refuse(X: Array, bad: Array, whom: str) -> None:
