@@ -47,7 +47,11 @@ def X(low_rank):
         ({"pretrain_iter": "many"}, "pretrain_iter: 'many' is not a whole number"),
         ({"tol": -1}, "tol: -1 must be a finite number"),
         ({"tol": float("nan")}, "tol: nan must be"),
+        ({"tol": 10**400}, "tol: 1000.* must be a finite number"),
         ({"callback": 3}, "callback must be a function"),
+        ({"fill": np.zeros((2, 2))}, r"fill must be .*, got array\(\[\[0., 0.\], \[0., 0.\]\]\)"),
+        ({"max_memory": np.zeros((2, 2))}, r"max_memory: array\(.*\) is not an amount of memory"),
+        ({"checkpoint": np.zeros((2, 2))}, r"checkpoint: array\(.*\) is not a path"),
         (
             {"scaling": "fixed", "penalty_W": (SquaredL1(1), None)},
             "the scale can escape to the codes",

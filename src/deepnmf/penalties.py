@@ -30,6 +30,7 @@ from deepnmf.arrays import (
     over_samples,
     to_device,
 )
+from deepnmf.text import one_line
 
 Form = Callable[[Array], Array]
 """F ↦ K F."""
@@ -121,7 +122,7 @@ class _Weighted(Penalty):
         if not number or not math.isfinite(self.strength) or self.strength < 0:
             raise ValueError(
                 f"{type(self).__name__}: the strength (mu or lam) must be a finite number ≥ 0, "
-                f"got {self.strength!r}."
+                f"got {one_line(repr(self.strength))}."
             )
 
     @property

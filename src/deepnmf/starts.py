@@ -29,6 +29,7 @@ from deepnmf.arrays import (
 )
 from deepnmf.arrays.draws import Generators, draw, draw_for_samples
 from deepnmf.arrays.svd import truncated_svd
+from deepnmf.text import one_line
 
 Fill = Literal["zero", "mean", "random"] | float
 
@@ -82,9 +83,11 @@ class Nnsvd(Start):
         if isinstance(fill, numbers.Real) and not isinstance(fill, bool):
             if math.isfinite(fill) and float(fill) >= 0:
                 return
-        elif fill in ("zero", "mean", "random"):
+        elif isinstance(fill, str) and fill in ("zero", "mean", "random"):
             return
-        raise ValueError(f'fill must be "zero", "mean", "random" or a number ≥ 0, got {fill!r}.')
+        raise ValueError(
+            f'fill must be "zero", "mean", "random" or a number ≥ 0, got {one_line(repr(fill))}.'
+        )
 
     def factors(self, X: Array, k: int, generators: Generators) -> tuple[Array, Array]:
         U, sigma, Vt = truncated_svd(X, k)

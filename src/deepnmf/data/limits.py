@@ -12,6 +12,7 @@ import numpy as np
 
 from deepnmf.arrays.sparse import trusted
 from deepnmf.data.dataset import DataError, check_chunks
+from deepnmf.text import one_line
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Data
@@ -35,7 +36,9 @@ def amount_of_memory(amount: str | int | float, name: str) -> float:
     except ValueError:
         value = float("nan")
     if not value > 0 or isinstance(amount, bool):
-        raise ValueError(f'{name}: {amount!r} is not an amount of memory: write "600MB" or "2GB".')
+        raise ValueError(
+            f'{name}: {one_line(repr(amount))} is not an amount of memory: write "600MB" or "2GB".'
+        )
     return value
 
 

@@ -287,13 +287,15 @@ def checkpoint_of(setting: Any) -> Checkpoint | None:
     """The `Checkpoint` that the parameter of a model describes."""
     if isinstance(setting, Checkpoint):
         if not (isinstance(setting.every, int | float) and setting.every >= 0):
-            raise ValueError(f"checkpoint: every={setting.every!r} is not a number of seconds ≥ 0.")
+            raise ValueError(
+                f"checkpoint: every={one_line(repr(setting.every))} is not a number of seconds ≥ 0."
+            )
         return setting
     if setting is None:
         return None
     if not isinstance(setting, str | os.PathLike):
         raise ValueError(
-            f"checkpoint: {setting!r} is not a path. Write checkpoint='fit.ckpt', or "
+            f"checkpoint: {one_line(repr(setting))} is not a path. Write checkpoint='fit.ckpt', or "
             "Checkpoint(path, every=seconds) from deepnmf."
         )
     return Checkpoint(setting)

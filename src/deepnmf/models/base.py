@@ -38,6 +38,7 @@ from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.checks import check_codes, check_decoded
 from deepnmf.samples.memory import InMemory
 from deepnmf.samples.open import open_samples
+from deepnmf.text import one_line
 
 Callback = Callable[[Record], bool | None]
 Seed = int | np.random.RandomState | None
@@ -72,7 +73,8 @@ class Factorization(BaseEstimator, ABC):
         whole_number("max_iter", self.max_iter, least=0)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(
-                f"callback must be a function of one record (a dict), got {self.callback!r}."
+                "callback must be a function of one record (a dict), got "
+                f"{one_line(repr(self.callback))}."
             )
 
     def _generator(self) -> np.random.Generator:

@@ -18,6 +18,7 @@ import numpy as np
 from deepnmf.models.deep import DeepNMF
 from deepnmf.penalties import Penalty, Ridge, SquaredL1, TopLayer
 from deepnmf.solvers import Nesterov, ProjectedGradient, Solver
+from deepnmf.text import one_line
 
 Sizes = Sequence[int] | int
 Strength = float | Sequence[float]
@@ -106,8 +107,8 @@ def _single(
     """A model of one layer, with a random start and this solver unless the user set others."""
     if isinstance(layer_sizes, Iterable) and len(list(layer_sizes)) != 1:
         raise ValueError(
-            f"{name} has one layer, got layer_sizes={layer_sizes!r}: give one size, or use dnmf "
-            "for several layers without penalty."
+            f"{name} has one layer, got layer_sizes={one_line(repr(layer_sizes))}: give one "
+            "size, or use dnmf for several layers without penalty."
         )
     if settings.get("solver") == "auto":
         del settings["solver"]

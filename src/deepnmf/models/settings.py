@@ -204,6 +204,8 @@ def number(name: str, setting: Any) -> float:
         if isinstance(setting, bool | str):
             raise TypeError
         value = float(setting)
+    except OverflowError:
+        value = math.inf
     except (TypeError, ValueError):
         raise ValueError(f"{name}: {one_line(repr(setting))} is not a number.") from None
     if not math.isfinite(value) or value < 0:
