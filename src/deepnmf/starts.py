@@ -40,12 +40,24 @@ class Start(ABC):
     @classmethod
     def with_fill(cls, fill: Fill) -> Start:
         """The start for its name, with `fill` if it has a fill."""
-        del fill
+        check_fill(fill)
         return cls()
 
     @abstractmethod
     def factors(self, X: Array, k: int, generators: Generators) -> tuple[Array, Array]:
         """W and H for the input X of a layer; one generator per run of the stack."""
+
+
+def check_fill(fill: object) -> None:
+    """Refuse what is not a fill, also for starts that do not use it."""
+    if isinstance(fill, numbers.Real) and not isinstance(fill, bool):
+        if math.isfinite(fill) and float(fill) >= 0:
+            return
+    elif isinstance(fill, str) and fill in ("zero", "mean", "random"):
+        return
+    raise ValueError(
+        f'fill must be "zero", "mean", "random" or a number ≥ 0, got {one_line(repr(fill))}.'
+    )
 
 
 @dataclass(frozen=True)
@@ -79,15 +91,7 @@ class Nnsvd(Start):
         return cls(fill)
 
     def __post_init__(self) -> None:
-        fill: object = self.fill
-        if isinstance(fill, numbers.Real) and not isinstance(fill, bool):
-            if math.isfinite(fill) and float(fill) >= 0:
-                return
-        elif isinstance(fill, str) and fill in ("zero", "mean", "random"):
-            return
-        raise ValueError(
-            f'fill must be "zero", "mean", "random" or a number ≥ 0, got {one_line(repr(fill))}.'
-        )
+        check_fill(self.fill)
 
     def factors(self, X: Array, k: int, generators: Generators) -> tuple[Array, Array]:
         U, sigma, Vt = truncated_svd(X, k)

@@ -133,3 +133,5 @@ def test_all_zero_data_start_from_zero():
 def test_an_unknown_fill_is_refused(fill):
     with pytest.raises(ValueError, match="fill must be"):
         Nnsvd(fill)
+    with pytest.raises(ValueError, match="fill must be"):
+        Random.with_fill(fill)
