@@ -16,6 +16,8 @@ WRONG = {
     ("--start", "foo"): "error: --start must be one of 'nnsvd', 'random', got 'foo'.",
     ("--max-memory", "foo"): "error: --max-memory: 'foo'",
     ("--checkpoint", "nowhere/c"): "error: --checkpoint: the folder nowhere does not exist",
+    ("--fill", "--json"): "error: --fill needs a value, and is followed by --json.",
+    ("--checkpoint", "--seed", "0"): "error: --checkpoint needs a value",
     ("--model", "ns-nmf", "--project-codes"): "error: --project-codes: ns-nmf has no such option",
 }
 

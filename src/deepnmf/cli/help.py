@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from typer.core import TyperCommand
 
-from deepnmf.cli.screen import clean_stdout
+from deepnmf.cli.screen import UsageFault, clean_stdout
 
 
 class Command(TyperCommand):
@@ -25,6 +26,19 @@ class Command(TyperCommand):
             if text is not None:
                 parameter.help = filled(text)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        self._check_values(args)
+        return super().parse_args(ctx, args)
+
+    def _check_values(self, words: list[str]) -> None:
+        """Refuse an option in the place of another one's value: `--fill --json` lacks a value."""
+        options = {name: option for option in self.params for name in option.opts}
+        before = itertools.takewhile(lambda word: word != "--", words)
+        for word, following in itertools.pairwise(before):
+            takes_value = word in options and not getattr(options[word], "is_flag", True)
+            if takes_value and following.startswith("--") and following in options:
+                raise UsageFault(f"{word} needs a value, and is followed by {following}.")
 
     def invoke(self, ctx: Any) -> Any:
         with clean_stdout():
