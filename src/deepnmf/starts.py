@@ -95,6 +95,7 @@ class Nnsvd(Start):
 
     def factors(self, X: Array, k: int, generators: Generators) -> tuple[Array, Array]:
         U, sigma, Vt = truncated_svd(X, k)
+        self._check_size(U)
         xp = namespace(U)
         s = sigma[..., None, :]
         size_up, size_down = _sizes(U, Vt), _sizes(-U, -Vt)
@@ -123,6 +124,17 @@ class Nnsvd(Start):
             H = namespace(H).where(beyond.mT, namespace(H).abs(for_H) * size, H)
         # Sample by sample in memory, as CUDA kernels need it.
         return W, H if is_numpy(H) else in_order(H.mT).mT
+
+    def _check_size(self, like: Array) -> None:
+        """Refuse a number whose products overflow. W H has entries of about its square, so that
+        its eighth power is what the fourth power of an entry of X is."""
+        most = float(namespace(like).finfo(like.dtype).max) ** 0.125
+        if not isinstance(self.fill, str) and float(self.fill) > most:
+            precision = f"{like.dtype}".removeprefix("torch.")
+            raise ValueError(
+                f"fill: {self.fill:g} is too large for products in {precision}, where it can be "
+                f'{most:.2g} at most. Use "mean", the mean entry of X.'
+            )
 
     def _filled(self, F: Array, average: Array, numbers: Array) -> Array:
         """F with its zeros filled."""

@@ -135,3 +135,11 @@ def test_an_unknown_fill_is_refused(fill):
         Nnsvd(fill)
     with pytest.raises(ValueError, match="fill must be"):
         Random.with_fill(fill)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 6e4), ("float64", 1e38)])
+def test_a_fill_whose_products_overflow_is_refused(dtype, most, rng):
+    X = rng.random((4, 5)).astype(dtype)
+    Nnsvd(most).factors(X, 2, generators(0))
+    with pytest.raises(ValueError, match=f"fill: .* too large for products in {dtype}"):
+        Nnsvd(10 * most).factors(X, 2, generators(0))
