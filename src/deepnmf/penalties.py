@@ -262,8 +262,12 @@ def contradiction(penalty: Penalty, rows: int, like: Array) -> str | None:
     def differ(a: float, b: float, size: float) -> bool:
         return not abs(a - b) <= close * max(abs(size), 1e-12)
 
-    KU, KV = form(U), form(V)
-    size = float(inner(KU, KU) + inner(KV, KV)) ** 0.5
+    with np.errstate(over="ignore", invalid="ignore"):
+        KU, KV = form(U), form(V)
+        size = float(inner(KU, KU) + inner(KV, KV)) ** 0.5
+    if not math.isfinite(size):
+        precision = f"{U.dtype}".removeprefix("torch.")
+        return f"{name} is too strong: its gradient overflows in {precision}. Make it weaker."
     gap = form(U - 2 * V) - (KU - 2 * KV)
     if differ(float(inner(gap, gap)) ** 0.5, 0.0, 10 * size):
         return (
