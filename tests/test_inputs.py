@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import deepnmf
 from deepnmf import DeepNMF
+from deepnmf.baselines import SparseNMF
 from deepnmf.penalties import SquaredL1
 from deepnmf.starts import Given
 from tests.tables import SCALINGS, pairs
@@ -132,6 +133,33 @@ def test_large_entries_in_single_precision(scaling, X):
     sparse = np.zeros((40, 30), np.float32)
     sparse[:2] = 1e9 * np.eye(2, 30)
     model.set_params(layer_sizes=2).fit(sparse)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e72, 1e74, 1e75, 1e307])
+@pytest.mark.parametrize("link", ["identity", "root"])
+@pytest.mark.parametrize("solver", ["coordinate", "nesterov", "projected_gradient"])
+def test_near_the_largest_number_a_fit_is_finite_or_refused(solver, link, scale, X):
+    model = deepnmf.sdnmf_l((8, 5), **QUICK, solver=solver, link=link)
+    refusal = None
+    try:
+        model.fit(X * scale)
+    except ValueError as problem:
+        refusal = str(problem)
+    if refusal is not None:
+        assert "Divide X by its maximum" in refusal
+        return
+    numbers = [record[name] for record in model.history_ for name in ("objective", "kkt")]
+    assert np.isfinite([*numbers, model.reconstruction_err_, model.score(X * scale)]).all()
+    assert np.isfinite(model.transform(X * scale)).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_penalties_that_overflow_are_refused(X):
+    with pytest.raises(ValueError, match="penalty_W of layer 1: SquaredL1 is too strong"):
+        deepnmf.sdnmf_l((8, 5), mu=1e308).fit(X)
+    with pytest.raises(ValueError, match="not a finite number after sweep 1.* too large"):
+        SparseNMF(5, eta=1e200).fit(X)
 
 
 def test_an_objective_that_is_no_number_is_an_error(X):

@@ -11,6 +11,7 @@ from deepnmf import interrupts
 from deepnmf.arrays import Array, namespace, stack_shape, to_device
 from deepnmf.arrays.cuda.graphs import Recorded, is_small
 from deepnmf.arrays.tensors import to_numpy
+from deepnmf.core.finite import NotFiniteError
 from deepnmf.core.stage import F, Sweeping
 from deepnmf.core.watch import Point, Reason, Record, StageName, Watch
 
@@ -137,8 +138,10 @@ class _Loop(Generic[F]):
         if self.runs.active is not None:
             swept = swept.kept(self.runs.active, self.factors)
         objective, record = self._measured(swept, number)
-        if not np.isfinite(record["objective"]).all():
-            raise NotFiniteError(number, swept.H.dtype)
+        for name, words in (("objective", "objective"), ("kkt", "KKT residual")):
+            if not np.isfinite(record[name]).all():
+                what = f"the {words} is not a finite number after sweep {number}"
+                raise NotFiniteError(what, swept.H.dtype)
         rose = self._rose(objective)
         if rose.any():
             self.runs.stop(rose, "stalled", objective)
@@ -192,15 +195,3 @@ class _Loop(Generic[F]):
             self.watch.keep(
                 self.layer, self.factors, self.done, self.objective, reason, at_once=True
             )
-
-
-class NotFiniteError(ValueError):
-    """The objective is no longer a finite number."""
-
-    def __init__(self, sweep: int, dtype: object) -> None:
-        precision = f"{dtype}".removeprefix("torch.")
-        super().__init__(
-            f"the objective is not a finite number after sweep {sweep}: entries of X, of the start "
-            f"or of the penalties are too large or too small for products in {precision}. Divide X "
-            "by its maximum" + ("." if precision == "float64" else ", or use float64.")
-        )

@@ -7,6 +7,7 @@ A model brings its sizes, its training, its encoding and its decoder. Everything
 from __future__ import annotations
 
 import copy
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import copied
 from deepnmf.core.decode import basis_of, decode
 from deepnmf.core.encoding import signed_squared_error, squared_error
+from deepnmf.core.finite import NotFiniteError, checked_later, finite
 from deepnmf.core.online import Stream
 from deepnmf.core.training import Run, Trained
 from deepnmf.core.watch import Keeper, Reason, Record, Watch
@@ -206,7 +208,7 @@ class MatrixFactorization(
         layer = self._fitted_layer(layer)
         weights, link = self._decoder(self.weights_[:layer])
         H = check_codes(Z, list(weights), link).T
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused in our words
+        with checked_later():
             if self.project_codes and layer == len(self.weights_):
                 H = link.decode(H) * self.code_scale_
             return check_decoded(decode(weights, link, H).T)
@@ -221,9 +223,10 @@ class MatrixFactorization(
         self._fitted_layer(None)
         with open_samples(X, self._needs(fitting=False)) as samples, one_blas_thread():
             weights = [to_device(W, samples.data) for W in self.weights_]
-            H = self._encode(samples.data, weights)
-            error = self._squared_error(samples.data, weights, H)
-            return -float(error) / samples.data.shape[-1]
+            with checked_later():
+                H = self._encode(samples.data, weights)
+                error = self._squared_error(samples.data, weights, H)
+            return -float(_finite_error(error, weights[0])) / samples.data.shape[-1]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file; `deepnmf.load` reads it."""
@@ -241,11 +244,14 @@ class MatrixFactorization(
         keeper = self._keeper(samples)
         listener.begin()
         watch = Watch(listener, keeper, [self._generator()])
-        with one_blas_thread():
+        with one_blas_thread(), checked_later():
             trained = self._train(samples.data, watch)
             error = self._squared_error(samples.data, trained.weights, trained.H)
-        weights, link = self._decoder(trained.weights)
-        self._keep(samples, trained.only(), float(error), basis_of(weights, link))
+            basis = basis_of(*self._decoder(trained.weights))
+        for W in trained.weights:
+            finite(W, "the weights")
+        finite(basis, "the components")
+        self._keep(samples, trained.only(), _finite_error(error, basis), basis)
         listener.end()
 
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
@@ -270,14 +276,15 @@ class MatrixFactorization(
         """The codes (n, k_layer) that `transform` returns."""
         size = int(self.weights_[layer - 1].shape[-1])
         # Dask computes the codes later. A copy keeps these weights if the model is fitted again.
-        return samples.encoded(partial(copy.copy(self)._coded, layer=layer), size)
+        with checked_later():
+            return samples.encoded(partial(copy.copy(self)._coded, layer=layer), size)
 
     def _coded(self, X: Array, layer: int) -> Array:
-        with one_blas_thread():
+        with one_blas_thread(), checked_later():
             H = self._encode(X, [to_device(W, X) for W in self.weights_[:layer]])
-        if self.project_codes and layer == len(self.weights_):
-            return self._decoder(self.weights_)[1].project(H / self.code_scale_)
-        return H
+            if self.project_codes and layer == len(self.weights_):
+                H = self._decoder(self.weights_)[1].project(H / self.code_scale_)
+            return finite(H, "the codes")
 
     def _fitted_layer(self, layer: int | None) -> int:
         """The number of a layer. The settings must still match the fitted weights."""
@@ -329,3 +336,11 @@ class MatrixFactorization(
             return H
         scales = np.asarray([[model.code_scale_ for model in row] for row in models])
         return self._decoder(weights)[1].project(H / to_device(scales[..., None, None], H))
+
+
+def _finite_error(error: Any, like: Array) -> float:
+    """‖X − X̂‖² of one run as a number. Refuses what is not finite."""
+    value = float(error)
+    if not math.isfinite(value):
+        raise NotFiniteError("the reconstruction error is not a finite number", like.dtype)
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deepnmf.arrays import to_device
 from deepnmf.arrays.cpu.threads import one_blas_thread
 from deepnmf.core.decode import basis_of
+from deepnmf.core.finite import NotFiniteError, checked_later, finite
 from deepnmf.core.history import History
 from deepnmf.core.online import Stream, absorb, begin
 from deepnmf.core.plan import Plan
@@ -38,10 +40,14 @@ def learn_batch(model: DeepNMF, X: Any, forget: float) -> None:
     with open_samples(X, needs) as samples:
         stream = getattr(model, "_stream", None)
         log = History([*model.history_], model._stride) if stream is not None else History()
-        if stream is None:
-            stream = _begun(model, plan, samples, known)
-        with one_blas_thread():
+        with one_blas_thread(), checked_later():
+            if stream is None:
+                stream = _begun(model, plan, samples, known)
             stream, record = absorb(samples.data, plan, stream, past)
+        for W in stream.weights:
+            finite(W, "the weights")
+        if not math.isfinite(record["objective"]):
+            raise NotFiniteError("the objective is not a finite number", samples.data.dtype)
         record["seconds"] = time.perf_counter() - began
         _keep(model, plan, samples, stream)
     log.add(record)

@@ -89,7 +89,9 @@ def check_entries(X: Array, whom: str, signed: bool = False) -> float:
     if values.shape[0] == 0:
         return 0.0
     # A sum is finite unless an entry is not, or it overflows. Then the search decides.
-    if not bool(xp.isfinite(xp.sum(values))):
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(xp.isfinite(xp.sum(values)))
+    if not finite:
         _refuse(X, ~xp.isfinite(values), whom)
     if not signed and bool(xp.min(values) < 0):
         _refuse(X, values < 0, whom)

@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Condition, Lock
 from typing import Generic, TypeVar
 
+import numpy as np
 from joblib import cpu_count
 from threadpoolctl import LibController, ThreadpoolController
 
@@ -221,6 +222,9 @@ def _libraries() -> list[LibController]:
 def _pool(process: int) -> ThreadPoolExecutor:
     """One pool per process: a forked child has none of its parent's threads."""
     del process
-    return ThreadPoolExecutor(
-        _cores(), thread_name_prefix="deepnmf", initializer=_limit_this_thread
-    )
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="deepnmf", initializer=_begin_thread)
+
+
+def _begin_thread() -> None:
+    _limit_this_thread()
+    np.seterr(over="ignore", invalid="ignore")  # the results are checked where they are used

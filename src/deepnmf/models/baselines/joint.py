@@ -20,6 +20,7 @@ from deepnmf.arrays import (
     product_transposed,
     transposed_product,
 )
+from deepnmf.core.finite import checked_later, finite
 from deepnmf.models.advice import warn
 from deepnmf.models.baselines.base import State, multiply, stationarity
 from deepnmf.models.baselines.several import SeveralSets, SharedCodes
@@ -174,10 +175,12 @@ def _spectral_radius(networks: Networks, sizes: list[int]) -> float:
 
 def _codes(bases: Sequence[Array], sets: Sequence[Array], penalty: Penalty) -> Array:
     """argmin_{H ≥ 0} ½ Σ_i ‖X_i − W_i H‖² + R(H)."""
-    A = added(gram(W) for W in bases)
-    C = added(transposed_product(W, X) for W, X in zip(bases, sets, strict=True))
-    problem = codes_problem(A, C, penalty)
-    return Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * C).F
+    with checked_later():
+        A = added(gram(W) for W in bases)
+        C = added(transposed_product(W, X) for W, X in zip(bases, sets, strict=True))
+        problem = codes_problem(A, C, penalty)
+        H = Coordinate(max_passes=2000, tol=1e-12).update(problem, 0 * C).F
+    return finite(H, "the codes")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import scipy.sparse
 from deepnmf.arrays import Array, Data, added, namespace, squared_norm
 from deepnmf.arrays.cpu.threads import one_blas_thread
 from deepnmf.arrays.tensors import is_tensor, to_numpy
+from deepnmf.core.finite import checked_later, finite
 from deepnmf.core.loop import descend
 from deepnmf.core.stage import Descent
 from deepnmf.core.training import Trained
@@ -69,16 +70,19 @@ class SeveralSets(Factorization):
         names, sets = self._opened(X)
         problem = self._problem(names, sets)
         start = layer_start(self.start, self.fill)
-        W, H = start.factors(_stacked(sets), int(self.n_components), [self._generator()])
+        with checked_later():
+            W, H = start.factors(_stacked(sets), int(self.n_components), [self._generator()])
         callback = self.callback
         watch = Watch(None if callback is None else lambda record, _: bool(callback(record)))
         rows = np.cumsum([0, *(matrix.shape[0] for matrix in sets)])
         weights = tuple(W[low:high] for low, high in itertools.pairwise(rows))
-        with one_blas_thread():
+        with one_blas_thread(), checked_later():
             ended = descend(
                 problem, problem.begin(weights, H), self.tol, self.max_iter, watch,
                 stage_name="finetune",
             )  # fmt: skip
+        for factor in (*ended.factors.weights, ended.factors.H):
+            finite(factor, "the factors")
         self._keep(names, ended.factors)
         self._keep_story(
             Trained(self.weights_, H, watch.history, ended.sweeps, ended.reasons).only()

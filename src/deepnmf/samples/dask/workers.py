@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from deepnmf.arrays.blocks import Source
+from deepnmf.core.finite import checked_later
 from deepnmf.samples.disk import as_block
 
 HELD: dict[str, dict[int, Any]] = {}
@@ -85,9 +86,10 @@ def work(task: Pass, index: int, data: Any, value: Any = None) -> Results:
     """Do a pass for one block."""
     forget(task.drop)
     known: dict[Any, Any] = {"data": data, "value": value, "held": holding(index)}
-    stored = {name: node.value(index, known) for name, node in task.store}
-    sums = [np.asarray(node.value(index, known)) for node in task.sums]
-    gathered = [node.value(index, known) for node in task.gather]
+    with checked_later():
+        stored = {name: node.value(index, known) for name, node in task.store}
+        sums = [np.asarray(node.value(index, known)) for node in task.sums]
+        gathered = [node.value(index, known) for node in task.gather]
     hold(index, stored)
     return Results(sums, [array.dtype for array in sums], {index: gathered}, {index: process()})
 
