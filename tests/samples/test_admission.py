@@ -255,3 +255,12 @@ def test_sound_sparse_matrices_stay_as_they_are(form):
         given = kind(X * (X > 0.7)).asformat(form)
         np.testing.assert_array_equal(trusted(given).toarray(), given.toarray())
         assert isinstance(trusted(given), scipy.sparse.spmatrix) == (kind.__name__ == "csr_matrix")
+
+
+def test_half_precision_that_numpy_does_not_have():
+    torch = pytest.importorskip("torch")
+    given = torch.from_numpy(X).to(torch.bfloat16)
+    fitted = model().fit(given)
+    codes = fitted.transform(given)
+    rounded = FITTED.inverse_transform(codes.to(torch.bfloat16))
+    np.testing.assert_allclose(rounded, FITTED.inverse_transform(codes), rtol=0.02)

@@ -41,7 +41,16 @@ def why_not_dense(X: torch.Tensor) -> str | None:
 
 def to_numpy(array: object) -> np.ndarray:
     """A tensor or array as a NumPy array."""
-    return np.asarray(array.detach().cpu() if is_tensor(array) else array)
+    if not is_tensor(array):
+        return np.asarray(array)
+    import torch
+
+    tensor = array.detach().cpu()
+    known = (torch.float16, torch.float32, torch.float64)
+    # NumPy has no bfloat16, and no smaller floats.
+    return np.asarray(
+        tensor.float() if tensor.is_floating_point() and tensor.dtype not in known else tensor
+    )
 
 
 def copied(array: Array) -> Array:
