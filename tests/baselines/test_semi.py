@@ -53,3 +53,9 @@ def test_deep_semi_nmf_is_no_better_than_the_best_of_its_rank(X):
     assert best * (1 - 1e-9) <= model.reconstruction_err_ <= 1.15 * best
     before = [r["objective"] for r in model.history_ if r["stage"] == "finetune"]
     assert before[-1] < before[0]
+
+
+def test_any_tolerance_that_is_a_number_will_do(X):
+    torch = pytest.importorskip("torch")
+    model = SemiNMF(4, tol=10**20, random_state=0).fit(torch.from_numpy(X))
+    assert model.reason_ == "converged"

@@ -112,7 +112,7 @@ class _Loop(Generic[F]):
         name: StageName,
         layer: int | None,
     ) -> None:
-        self.stage, self.factors, self.tol, self.watch = stage, factors, tol, watch
+        self.stage, self.factors, self.tol, self.watch = stage, factors, float(tol), watch
         self.name, self.layer = name, layer
         self.runs = _Runs(stack_shape(factors.H))
         self.done = 0
