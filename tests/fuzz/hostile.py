@@ -285,8 +285,8 @@ def _zarr(X: np.ndarray, rng: np.random.Generator) -> Any:
     import zarr
 
     X = np.asarray(X, float) if X.dtype == object or X.dtype.itemsize == 16 else X
-    X = X if X.size else np.ones((2, 1))
-    return zarr.array(X)
+    # Chunks that are not stored, as those of zeros by default, are refused: they may be lost.
+    return zarr.array(X, config={"write_empty_chunks": True})
 
 
 FAR: dict[str, Any] = {

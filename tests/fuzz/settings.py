@@ -17,11 +17,12 @@ from tests.fuzz.case import pick
 SINGLE = [*(model for model in MODELS.values() if not model.several)]
 GENERAL = Model("DeepNMF", DeepNMF, "")
 BASELINES = [model for model in SINGLE if model not in PRESETS]
+ENDLESS = 10**20
 NONSENSE: tuple[Any, ...] = (
     -1, 0, 0.5, -1e-9, 1e308, float("nan"), float("inf"), True, None, "x", "", b"x", (), [], {},
     [None],
     (3, -1), (3, 0), (2.5,), "3,2", np.nan, np.array([1.0, 2.0]), np.zeros((2, 2)), object, "nan",
-    "-5MB", "1e400GB", "\x1b[31m", 10**20, {"a": 1}, ("root", "tanh"), [[]], complex(1, 1),
+    "-5MB", "1e400GB", "\x1b[31m", ENDLESS, {"a": 1}, ("root", "tanh"), [[]], complex(1, 1),
 )  # fmt: skip
 
 
@@ -48,7 +49,10 @@ def made(rng: np.random.Generator) -> Made:
     if rng.random() > 0.1:
         return Made(model, settings, legal=True)
     name = pick(rng, [name for name in model.options if name not in ("callback", "verbose")])
-    return Made(model, settings | {name: pick(rng, NONSENSE)}, legal=False)
+    value = pick(rng, NONSENSE)
+    if name in ("max_iter", "pretrain_iter") and value is ENDLESS:
+        value = -ENDLESS  # so many sweeps are legal, and take as long as they take
+    return Made(model, settings | {name: value}, legal=False)
 
 
 def _legal(model: Model, rng: np.random.Generator) -> dict[str, Any]:
