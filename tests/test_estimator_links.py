@@ -99,3 +99,17 @@ def test_scikit_learns_own_checks_through_a_link():
     results = check_estimator(model, on_skip=None, on_fail="raise")
     skipped = [result["check_name"] for result in results if result["status"] != "passed"]
     assert set(skipped) <= {"check_array_api_input"}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_objective_is_that_of_codes_that_have_become_tiny(rng):
+    """A strong penalty shrinks the codes by many orders of magnitude in one sweep."""
+    for seed in range(20):
+        X = rng.random((40, 5))
+        model = deepnmf.sdnmf_r(
+            (3, 1), link="root", lam=1e4, start="random", max_iter=3, pretrain_iter=2, tol=0,
+            random_state=seed,
+        )  # fmt: skip
+        last = model.fit(X).history_[-1]
+        expected = model.reconstruction_err_**2 / 2 + last["penalty"]
+        assert last["objective"] == pytest.approx(expected, rel=1e-9)

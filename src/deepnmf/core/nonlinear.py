@@ -26,6 +26,7 @@ from deepnmf.arrays import (
     transposed_product,
 )
 from deepnmf.core.chain import Chain
+from deepnmf.core.decode import first_codes
 from deepnmf.core.line_search import Variable, steps
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.passes import add_up
@@ -107,9 +108,10 @@ class NonlinearStage(Stage[NonlinearFactors]):
             chain = revive(chain, variable)
             chain, memories[level - 1], mapping = _descend(chain, variable, memories[level - 1])
             residual = residual + mapping
-        first, H = chain.codes[0], chain.codes[-1]
-        weights = chain.weights
+        weights, H = chain.weights, chain.codes[-1]
         del chain
+        # Anew: steps add their changes to what was there, which cancels where codes become tiny.
+        first = first_codes(weights, self.link, H)
         S, Q = add_up(self.X, first)
         problem = weights_problem(None, S, Q, self.penalties_W[0], self.scaling.unit_columns[0])
         W1, memories[0], mapping = self.solver.update(problem, W1, memories[0])
