@@ -286,6 +286,14 @@ def test_hoyers_sparseness_is_reached(wanted, digits):
     np.testing.assert_allclose(sparseness(model.transform(digits[:50]).T), 0.6, atol=1e-3)
 
 
+def test_the_projection_on_a_sparseness_does_not_depend_on_the_scale(rng):
+    F = rng.random((6, 9))
+    F[:, 0] = 1
+    expected = with_sparseness(F, 0.6)
+    for scale in (2.0**-130, 2.0**130):
+        np.testing.assert_array_equal(with_sparseness(scale * F, 0.6), scale * expected)
+
+
 def test_the_projection_on_a_sparseness_is_the_nearest_point(rng):
     x = rng.standard_normal((8, 1))
     nearest = with_sparseness(x, 0.6)

@@ -115,7 +115,8 @@ def with_sparseness(F: Array, wanted: float) -> Array:
         return positive(F)
     ratio = rows**0.5 - wanted * (rows**0.5 - 1)
     high = xp.max(F, axis=-2, keepdims=True)
-    spread = at_least(high - xp.min(F, axis=-2, keepdims=True), 1e-30)
+    least = 1e-30 * xp.max(xp.abs(F), axis=(-2, -1), keepdims=True)
+    spread = xp.maximum(high - xp.min(F, axis=-2, keepdims=True), least)
     low = high - (1 + 100 / wanted) * spread
     for _ in range(HALVINGS):
         middle = (low + high) / 2
