@@ -32,6 +32,7 @@ from deepnmf.arrays import (
 )
 from deepnmf.text import one_line
 
+LARGEST = float(np.finfo(float).max)
 Form = Callable[[Array], Array]
 """F ↦ K F."""
 
@@ -119,11 +120,13 @@ class _Weighted(Penalty):
 
     def __post_init__(self) -> None:
         number = isinstance(self.strength, numbers.Real) and not isinstance(self.strength, bool)
-        if not number or not math.isfinite(self.strength) or self.strength < 0:
+        if not number or not 0 <= self.strength <= LARGEST:
             raise ValueError(
                 f"{type(self).__name__}: the strength (mu or lam) must be a finite number ≥ 0, "
                 f"got {one_line(repr(self.strength))}."
             )
+        # Tensors cannot be multiplied with large whole numbers.
+        object.__setattr__(self, "strength", float(self.strength))
 
     @property
     def active(self) -> bool:

@@ -39,8 +39,13 @@ def test_the_formulas_of_the_paper(rng):
     assert Ridge(0.7).value(F) == pytest.approx(0.35 * np.sum(F**2))
 
 
-@pytest.mark.parametrize("strength", [-1, float("nan"), float("inf"), "a lot", None, True])
+@pytest.mark.parametrize("strength", [-1, 10**400, float("nan"), float("inf"), "a lot", None, True])
 @pytest.mark.parametrize("kind", [SquaredL1, L1, Ridge])
 def test_a_strength_that_is_no_number_from_0_up_is_refused(kind, strength):
     with pytest.raises(ValueError, match=r"finite number ≥ 0"):
         kind(strength)
+
+
+def test_a_large_whole_number_is_a_strength():
+    torch = pytest.importorskip("torch")
+    assert float(SquaredL1(10**20).value(torch.ones((2, 1)))) == pytest.approx(2e20)
