@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse
 import deepnmf
 from deepnmf.arrays import dense, is_blocked
 from deepnmf.arrays.tensors import is_tensor, to_numpy
+from deepnmf.data import open_on_disk
 from deepnmf.data.dataset import DataError
 from deepnmf.samples.base import Needs
 from deepnmf.samples.open import open_samples
@@ -159,6 +161,17 @@ def test_a_damaged_chunk_on_disk_is_refused_in_one_line(max_memory, X, tmp_path)
     model = deepnmf.dnmf(3, max_iter=1, max_memory=max_memory)
     with pytest.raises(DataError, match=r"rows 0 to \d+ of X cannot be read .* write it again"):
         model.fit(stored)
+
+
+def test_chunks_that_cannot_be_counted_are_refused(X, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.open(str(tmp_path / "X.zarr"), mode="w", shape=X.shape, chunks=(40, 30))[:] = X
+    (description,) = (path for path in tmp_path.rglob("*.json") if "40" in path.read_text())
+    damaged = json.loads(description.read_text())
+    damaged["chunk_grid"]["configuration"]["chunk_shape"] = [40, 0]
+    description.write_text(json.dumps(damaged))
+    with pytest.raises(DataError, match="could not be|cannot be counted"):
+        deepnmf.dnmf(3, max_iter=1).fit(open_on_disk(tmp_path / "X.zarr").X)
 
 
 @pytest.mark.parametrize(("device", "expected"), [(None, "here"), ("cpu", "cpu"), ("auto", "here")])

@@ -50,7 +50,13 @@ def stored_rows(X: Data, rows: slice = slice(None)) -> Data:
 
 def check_chunks(X: Data) -> None:
     """Refuse an array of zarr or HDF5 with missing chunks: they would read as its fill value."""
-    stored, total = _chunks(X)
+    try:
+        stored, total = _chunks(X)
+    except Exception as problem:
+        raise DataError(
+            f"the chunks of the array cannot be counted ({one_line(problem).rstrip('.')}). Its "
+            "description is damaged: write the array again."
+        ) from problem
     if stored < total:
         raise DataError(
             f"{total - stored} of the {total} chunks of the array are not in its file, and would "
