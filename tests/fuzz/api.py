@@ -76,8 +76,17 @@ def _roomy(make: Made, given: Hostile) -> bool:
     small = make.model.name in ("hoyer-nmf", "l0-nmf", "graph-nmf")
     if is_tensor(given.X) and make.settings.get("solver") == "coordinate":
         return False  # it works on NumPy arrays only
+    if _steep(make.settings):
+        return False
     dense = make.model.name in ("semi-nmf", "deep-semi-nmf") or "loss" in make.settings
     return not small and (isinstance(given.X, np.ndarray) or not (dense or _baseline(make)))
+
+
+def _steep(settings: dict[str, Any]) -> bool:
+    """Whether the components may be too large for numbers. Through the root, unit codes of layer L
+    decode to weights to the power 2^(L − 1), and a strong penalty on codes makes weights large."""
+    strong = max(settings.get("mu", 0), settings.get("lam", 0)) >= 1e4
+    return strong and settings.get("link") == "root" and len(settings.get("layer_sizes", ())) > 2
 
 
 def _baseline(make: Made) -> bool:

@@ -250,7 +250,7 @@ class MatrixFactorization(
             basis = basis_of(*self._decoder(trained.weights))
         for W in trained.weights:
             finite(W, "the weights")
-        finite(basis, "the components")
+        finite(basis, "the components, which unit codes decode to,")
         self._keep(samples, trained.only(), _finite_error(error, basis), basis)
         listener.end()
 
