@@ -30,6 +30,14 @@ def test_spectral_bound_is_tight(place, rng):
     assert exact <= float(ours.spectral_bound(A)[0, 0]) <= 1.001 * exact
 
 
+@pytest.mark.parametrize("scale", [1e-18, 1e-25, 1e-33, 0])
+def test_spectral_bound_where_squares_underflow(place, scale, rng):
+    A = rng.random((7, 7))
+    A = (scale * (A + A.T)).astype(np.float32)
+    bound = float(ours.spectral_bound(place(A))[0, 0])
+    assert np.linalg.norm(A.astype(float), 2) <= bound <= 7 * A.max() * 1.01
+
+
 def test_spectral_bound_of_weakly_coupled_blocks(rng):
     A = np.diag([5.0, 3.0, 0.0])
     A[0, 1] = A[1, 0] = 1e-9

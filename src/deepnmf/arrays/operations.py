@@ -303,7 +303,7 @@ def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Arra
     xp = namespace(A)
     A = xp.abs(A)
     info = xp.finfo(A.dtype)
-    size = xp.sqrt(xp.sum(A * A, axis=(-2, -1), keepdims=True))
+    size = _size(A)
     scale = 1 / at_least(size, float(info.tiny))
     x = xp.ones_like(A[..., :1]) if start is None else start
     for _ in range(steps):
@@ -312,6 +312,15 @@ def perron_bound(A: Array, steps: int, start: Array | None = None) -> tuple[Arra
     x = at_least(x, float(info.tiny) ** 0.75)
     bound = xp.minimum(xp.max((A @ x) / x, axis=-2, keepdims=True), size)
     return bound * (1 + 8 * A.shape[-1] * float(info.eps)), x
+
+
+def _size(A: Array) -> Array:
+    """‖A‖_F per run for A ≥ 0, (…, 1, 1), or more where squares are lost in underflow."""
+    xp = namespace(A)
+    largest = xp.max(A, axis=(-2, -1), keepdims=True)
+    lost = largest < 1e3 * float(xp.finfo(A.dtype).tiny) ** 0.5
+    size = xp.sqrt(xp.sum(A * A, axis=(-2, -1), keepdims=True))
+    return xp.where(lost, A.shape[-1] * largest, size)
 
 
 def orthonormal(A: Array) -> Array:
