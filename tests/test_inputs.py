@@ -34,6 +34,7 @@ def X(low_rank):
         ({"layer_sizes": ()}, "layer_sizes is empty"),
         ({"layer_sizes": "8,5"}, "not a whole number"),
         ({"layer_sizes": None}, "not a whole number"),
+        ({"layer_sizes": (8, 10**20)}, r"layer_sizes: 1e\+20 parts are too many"),
         ({"link": "squareroot"}, "link must be one of 'identity'"),
         ({"solver": "nestrov"}, "Did you mean 'nesterov'"),
         ({"solver": 3}, "solver must be one of 'auto'.*, or a Solver, got 3"),

@@ -27,6 +27,7 @@ from deepnmf.text import one_line
 if TYPE_CHECKING:
     from deepnmf.models.deep import DeepNMF
 
+MOST_PARTS = 10**9
 SCALINGS = ("paper", "fixed")
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ def layer_sizes(sizes: Any) -> tuple[int, ...]:
     entries = list(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else [sizes]
     if not entries:
         raise ValueError("layer_sizes is empty: give one size per layer, such as (64, 16).")
-    return tuple(whole_number("layer_sizes", size, least=1) for size in entries)
+    return tuple(part_count("layer_sizes", size) for size in entries)
 
 
 def penalties(name: str, setting: Any, layers: int) -> tuple[Penalty, ...]:
@@ -195,6 +196,14 @@ def whole_number(name: str, setting: Any, least: int) -> int:
         raise ValueError(f"{name}: {one_line(repr(setting))} is not a whole number.") from None
     if value < least:
         raise ValueError(f"{name}: {value} is too small, it must be at least {least}.")
+    return value
+
+
+def part_count(name: str, setting: Any) -> int:
+    """The setting as a number of parts: at least 1, and not more than arrays can have columns."""
+    value = whole_number(name, setting, least=1)
+    if value > MOST_PARTS:
+        raise ValueError(f"{name}: {value:.3g} parts are too many. Give at most {MOST_PARTS:.3g}.")
     return value
 
 
