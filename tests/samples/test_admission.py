@@ -264,3 +264,12 @@ def test_half_precision_that_numpy_does_not_have():
     codes = fitted.transform(given)
     rounded = FITTED.inverse_transform(codes.to(torch.bfloat16))
     np.testing.assert_allclose(rounded, FITTED.inverse_transform(codes), rtol=0.02)
+
+
+@pytest.mark.parametrize("dtype", ["longdouble", ">f8", "float16", "bool"])
+def test_codes_of_any_type_for_a_model_of_tensors(dtype):
+    torch = pytest.importorskip("torch")
+    fitted = model().fit(torch.from_numpy(X))
+    codes = (X[:, :2] > 0.5).astype(dtype)
+    expected = fitted.inverse_transform(codes.astype(float))
+    assert torch.equal(fitted.inverse_transform(codes), expected)

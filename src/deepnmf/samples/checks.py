@@ -143,6 +143,8 @@ def check_codes(Z: Array, weights: list[Array], link: Link) -> Array:
     other than the identity can only decode codes ≥ 0."""
     Z = dense(admitted(Z, "inverse_transform"))
     Z = Z if is_tensor(Z) else np.asarray(Z)
+    if not is_tensor(Z) and Z.dtype not in (np.float32, np.float64):
+        Z = Z.astype(float)  # torch knows neither long doubles nor the other byte order
     layer, size = len(weights), weights[-1].shape[-1]
     if Z.ndim != 2 or Z.shape[1] != size:
         raise ValueError(
