@@ -83,10 +83,11 @@ def _roomy(make: Made, given: Hostile) -> bool:
 
 
 def _steep(settings: dict[str, Any]) -> bool:
-    """Whether the components may be too large for numbers. Through the root, unit codes of layer L
-    decode to weights to the power 2^(L − 1), and a strong penalty on codes makes weights large."""
+    """Whether the products of three or more layers may be too large or too small for numbers. A
+    penalty on the weights makes each of them small, one on the codes makes them large, and through
+    the root unit codes of layer L decode to weights to the power 2^(L − 1)."""
     strong = max(settings.get("mu", 0), settings.get("lam", 0)) >= 1e4
-    return strong and settings.get("link") == "root" and len(settings.get("layer_sizes", ())) > 2
+    return strong and len(settings.get("layer_sizes", ())) > 2
 
 
 def _baseline(make: Made) -> bool:
