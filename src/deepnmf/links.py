@@ -69,11 +69,15 @@ class Link(ABC):
         """R, per run."""
         if not self.rescales:
             return 1.0
+        largest = self.largest(H)
+        return largest if self.domain[0] > 0 else at_least(largest, 1)
+
+    @staticmethod
+    def largest(H: Array) -> Array:
+        """The largest code, per run; 1 if all are 0."""
         xp = namespace(H)
         largest = xp.max(H, axis=(-2, -1), keepdims=True)
-        if self.domain[0] > 0:
-            return xp.where(largest > 0, largest, xp.ones_like(largest))
-        return at_least(largest, 1)
+        return xp.where(largest > 0, largest, xp.ones_like(largest))
 
     def clipped(self, H: Array) -> Array:
         """H brought into the domain."""

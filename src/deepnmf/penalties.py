@@ -220,6 +220,41 @@ class RowRidge(Penalty):
 
 
 @dataclass(frozen=True)
+class Scaled(Penalty):
+    """½ c Σ_j f_jᵀ K f_j + d ℓ ⟨1, F⟩: a penalty whose terms are multiplied by numbers ≥ 0. The
+    first may differ from run to run, as (…, 1, 1)."""
+
+    penalty: Penalty
+    factor: Array | float
+    linear_factor: float = 1.0
+
+    def run(self, index: tuple[int, ...]) -> Scaled:
+        factor = self.factor if isinstance(self.factor, float) else self.factor[index].item()
+        return Scaled(self.penalty.run(index), factor, self.linear_factor)
+
+    def gradient(self, F: Array) -> Array:
+        return self.factor * self.penalty.quadratic.gradient(F) + self.linear
+
+    def lipschitz(self, rows: int) -> float | Array:
+        return self.factor * self.penalty.lipschitz(rows)
+
+    @property
+    def active(self) -> bool:
+        return self.penalty.active
+
+    @property
+    def linear(self) -> float:
+        return self.linear_factor * self.penalty.linear
+
+    @property
+    def uniform(self) -> tuple[float, float] | None:
+        uniform = self.penalty.uniform
+        if uniform is None or not isinstance(self.factor, float):
+            return None
+        return self.factor * uniform[0], self.factor * uniform[1]
+
+
+@dataclass(frozen=True)
 class _WithoutLinearTerm(Penalty):
     """½ Σ_j f_jᵀ K f_j of a penalty that also has a linear term."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import numbers
 from abc import ABC, abstractmethod
@@ -82,9 +83,13 @@ class Nnsvd(Start):
     `fill` replaces the zeros, which some updates could never change: "zero", "mean" (of X),
     "random" (|N(0, 1)| · mean/100) or a number. Beyond the rank of X there are no singular pairs:
     those columns are random, scaled to the mean of X.
+
+    With `relative`, the fill is relative to the mean of W, and of H, and only that of W is random:
+    X → cX, or every sample twice, then changes the start in its scale only.
     """
 
     fill: Fill = "random"
+    relative: bool = False
 
     @classmethod
     def with_fill(cls, fill: Fill) -> Start:
@@ -109,14 +114,17 @@ class Nnsvd(Start):
         H = v * (xp.sqrt(s * size) / divisor(xp.sqrt(_row_squares(v)))).mT
         # Always drawn, and for all k: the numbers of a run must not depend on the ranks of others.
         for_W = draw("normal", (X.shape[-2], k), generators, W)
-        for_H = draw_for_samples("normal", k, generators, X)
+        for_H = draw_for_samples("normal", k, self._for_codes(generators), X)
         average = mean(X)
         rank = sigma.shape[-1]
         if rank < k:
             W = xp.concat([W, zeros((*W.shape[:-1], k - rank), W)], axis=-1)
             H = taller(H, k)
             sigma = xp.concat([sigma, zeros((*sigma.shape[:-1], k - rank), sigma)], axis=-1)
-        W, H = self._filled(W, average, for_W), self._filled(H, average, for_H)
+        if self.relative:
+            W, H = self._filled(W, mean(W), for_W), self._filled(H, mean(H), 1 + 0 * for_H)
+        else:
+            W, H = self._filled(W, average, for_W), self._filled(H, average, for_H)
         beyond = (sigma == 0)[..., None, :]
         if bool(xp.any(beyond)):
             size = xp.sqrt(average / k)
@@ -124,6 +132,11 @@ class Nnsvd(Start):
             H = namespace(H).where(beyond.mT, namespace(H).abs(for_H) * size, H)
         # Sample by sample in memory, as CUDA kernels need it.
         return W, H if is_numpy(H) else in_order(H.mT).mT
+
+    def _for_codes(self, generators: Generators) -> Generators:
+        """The generators of numbers for H. With `relative` these are copies, so that later numbers
+        do not depend on how many samples there are."""
+        return copy.deepcopy(list(generators)) if self.relative else generators
 
     def _check_size(self, like: Array) -> None:
         """Refuse a number whose products overflow. W H has entries of about its square, so that
@@ -152,7 +165,8 @@ class Nnsvd(Start):
             return average + 0 * F
         if self.fill == "random":
             return xp.abs(numbers) * average / 100
-        return 0 * F + (0.0 if self.fill == "zero" else float(self.fill))
+        number = 0.0 if self.fill == "zero" else float(self.fill)
+        return 0 * F + (number * average if self.relative else number)
 
 
 STARTS: dict[str, type[Start]] = {"nnsvd": Nnsvd, "random": Random}

@@ -118,6 +118,13 @@ def taller(V: Array, rows: int) -> Array:
     return namespace(V).concat([V, below], axis=-2)
 
 
+def take_rows(V: Array, low: int, high: int) -> Array:
+    """Rows low … high − 1 of V."""
+    if isinstance(V, Blocked):
+        return lazy(take_rows, V, low, high)
+    return V[..., low:high, :]
+
+
 def absolute(X: Array) -> Array:
     """|X|, entry by entry; X may be sparse."""
     return abs(X) if is_sparse(X) else namespace(X).abs(X)

@@ -50,9 +50,11 @@ def encode_block(
     return encode_through(X, weights, link, penalties[-1])
 
 
-def layer_input(link: Link, W: Array, H: Array) -> tuple[Array, Array]:
+def layer_input(
+    link: Link, W: Array, H: Array, *, without_units: bool = False
+) -> tuple[Array, Array]:
     """W R and g(H/R): the weights of a trained layer, and the input of the next one."""
-    R = link.scale(H)
+    R = link.largest(H) if without_units and link.rescales else link.scale(H)
     return W * R, link.project(H / R)
 
 

@@ -15,11 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Generic
 
 from deepnmf.arrays import Array, choose, epsilon, namespace, scalars
-from deepnmf.core.stage import F, Stage
+from deepnmf.core.stage import F, Result, Stage
 
 PLAIN = 3
 """Sweeps before the first extrapolation: the first moves from a start say little."""
@@ -127,15 +126,19 @@ class Extrapolated(Generic[F]):
             return ()
         return (*moving.falls, moving.objective[0] - objective[0])[-self.stage.patience :]
 
+    def result(self, moving: Moving[F]) -> Result:
+        """As in the stage."""
+        return self.stage.result(moving.now)
+
     def objective(self, moving: Moving[F]) -> tuple[Array, Array]:
         """f and its penalties, per run."""
         return self.stage.objective(moving.now) if moving.objective is None else moving.objective
 
     def fall(self, moving: Moving[F], last: Array) -> Array:
-        """The best of the last falls; infinite while there are too few to judge."""
+        """The last falls as the stage judges them; infinite while there are too few."""
         if len(moving.falls) < self.stage.patience:
             return last + math.inf
-        return reduce(namespace(last).maximum, moving.falls)
+        return self.stage.judged(moving.falls)
 
     def dead(self, moving: Moving[F]) -> Array:
         """As in the stage."""

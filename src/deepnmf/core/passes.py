@@ -93,10 +93,10 @@ def _updated(
 
 def nonnegative_least_squares(X: Array, basis: Array, penalty: Penalty) -> Array:
     """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved up to rounding."""
-    return least_squares(X, basis, penalty, _encoder(X))
+    return least_squares(X, basis, penalty, exact_solver(X))
 
 
-def _encoder(X: Array) -> Solver:
+def exact_solver(X: Array) -> Solver:
     """The solver that computes codes up to rounding, with the weights frozen."""
     double = epsilon(X) < 1e-10
     if is_numpy(X):

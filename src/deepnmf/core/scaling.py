@@ -101,6 +101,22 @@ class Scaling:
         return (*weights[:-1], weights[-1] * rms.mT), H / rms
 
 
+def grounded(
+    weights: Sequence[Array], H: Array, degree: float | None
+) -> tuple[tuple[Array, ...], Array]:
+    """The same product with all scale in W_1, or in W_L if the link is not a power. The scale of
+    the data is then that of W_1, whatever the pre-training of layers did with it."""
+    (*below, top), H = Scaling((False,) * len(weights), unit_rows=True).fix_rows(weights, H)
+    if degree is None:
+        return (*below, top), H
+    fixed = [top]
+    for W in reversed(below):
+        rows = _roots(column_dots(fixed[0].mT, fixed[0].mT)).mT
+        fixed[0] = fixed[0] / rows
+        fixed.insert(0, W * rows.mT**degree)
+    return tuple(fixed), H
+
+
 def balanced(W: Array, H: Array) -> tuple[Array, Array]:
     """W and H about equally large, if they were very far apart. Powers of 2 move the scale, so the
     product stays the same to the last bit.

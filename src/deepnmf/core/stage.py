@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from functools import cached_property, reduce
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from deepnmf.arrays import Array, Dense, added, ahead, epsilon, squared_norm
+from deepnmf.arrays import Array, Dense, added, ahead, epsilon, namespace, squared_norm
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
+from deepnmf.core.strengths import mean_square
 from deepnmf.links import Identity
 from deepnmf.penalties import Penalty
 from deepnmf.solvers import Solver
@@ -39,6 +40,19 @@ class Factorized(Protocol):
 
 
 F = TypeVar("F", bound=Factorized)
+
+
+class Result(NamedTuple):
+    """What a stage hands to users."""
+
+    weights: tuple[Array, ...]
+    H: Array
+    importance: Array | None = None
+    """With a loss on every layer, what each counts: a_1 … a_L per run."""
+    errors: Array | None = None
+    """With a loss on every layer, the relative error of each, per run."""
+    square: Array | None = None
+    """With fixed scales, the mean square norm of the samples, per run."""
 
 
 class Sweeping(Protocol[F]):
@@ -110,9 +124,11 @@ class Stage(Descent[F]):
     penalty_H: Penalty
     scaling: Scaling
     solver: Solver
+    canonical: bool
+    """Whether the codes come out in one scale, whatever the solver."""
     monotone = True
     patience: ClassVar[int] = 1
-    """How many sweeps in a row must be slow before an extrapolated stage has converged."""
+    """How many of the last sweeps say whether an extrapolated stage has converged."""
 
     @abstractmethod
     def begin(self, weights: Sequence[Array], H: Array) -> F:
@@ -121,6 +137,18 @@ class Stage(Descent[F]):
     @abstractmethod
     def beyond(self, now: F, before: F, beta: Dense) -> F:
         """The factors at F + β (F − F_before), made feasible."""
+
+    def judged(self, falls: Sequence[Array]) -> Array:
+        """The fall per sweep, from those of the last sweeps: the best of them."""
+        return reduce(namespace(falls[0]).maximum, falls)
+
+    def result(self, factors: F) -> Result:
+        """The factors for users. Codes without a penalty have rows of unit RMS, if scales are
+        fixed."""
+        weights, H = factors.weights, factors.H
+        if self.canonical and not self.penalty_H.active:
+            weights, H = Scaling((False,) * len(weights), unit_rows=True).fix_rows(weights, H)
+        return Result(weights, H, square=mean_square(self.X) if self.canonical else None)
 
     def slim(self, factors: F) -> F:
         """Factors without what the next sweep does not need."""

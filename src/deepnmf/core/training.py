@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from deepnmf.arrays import Array, Recipe, in_order, recompute_by, split_like, spread, to_device
 from deepnmf.arrays.cpu.threads import one_blas_thread
 from deepnmf.arrays.draws import Generators
-from deepnmf.arrays.tensors import tensor_cores
+from deepnmf.arrays.tensors import tensor_cores, to_numpy
 from deepnmf.core.encoding import encode_block, layer_input
 from deepnmf.core.extrapolation import Extrapolated, Moving
 from deepnmf.core.history import Record, sweeps_of
+from deepnmf.core.layered import LayeredFactors
 from deepnmf.core.loop import descend
 from deepnmf.core.plan import Plan
-from deepnmf.core.scaling import balanced
+from deepnmf.core.scaling import balanced, grounded
 from deepnmf.core.stage import Factorized, Stage
 from deepnmf.core.watch import Listener, Point, Reason, Watch
 from deepnmf.links import Link
@@ -35,6 +36,12 @@ class Run:
     sweeps: int
     """Sweeps of fine-tuning."""
     reason: Reason
+    importance: tuple[float, ...] | None = None
+    """With a loss on every layer, what each counts."""
+    errors: tuple[float, ...] | None = None
+    """With a loss on every layer, the relative error of each."""
+    square: float | None = None
+    """With fixed scales and an end-to-end loss, the mean square norm of the samples."""
 
     @property
     def all_sweeps(self) -> int:
@@ -51,11 +58,20 @@ class Trained:
     history: list[Record] = field(default_factory=list)
     sweeps: np.ndarray = field(default_factory=lambda: np.zeros((), int))
     reasons: np.ndarray = field(default_factory=lambda: np.full((), "limit", object))
+    extras: tuple[Array | None, ...] = (None, None, None)
+    """`importance`, `errors` and `square` of all runs, as in `Result`."""
 
     def only(self) -> Run:
         """The run, if there is no stack."""
         reason = cast("Reason", self.reasons.item())
-        return Run(self.weights, self.H, self.history, int(self.sweeps), reason)
+        sweeps = int(self.sweeps)
+        return Run(self.weights, self.H, self.history, sweeps, reason, *self._extras(()))
+
+    def _extras(self, index: tuple[int, ...]) -> list[Any]:
+        """The extras of one run."""
+        arrays = [None if values is None else to_numpy(values) for values in self.extras]
+        found = [None if values is None else values[index].tolist() for values in arrays]
+        return [tuple(value) if isinstance(value, list) else value for value in found]
 
     def runs(self) -> Iterator[Run]:
         """Every run of a stack, in order, with its own history."""
@@ -74,6 +90,7 @@ class Trained:
                 history,
                 int(self.sweeps[index]),
                 cast("Reason", self.reasons[index]),
+                *self._extras(index),
             )
 
 
@@ -106,8 +123,8 @@ def _train(X: Array, plan: Plan, watch: Watch) -> Trained:
         stage, _first_factors(stage, X, plan, watch, point), plan.tol, plan.max_iter, watch,
         stage_name="finetune", begun=begun,
     )  # fmt: skip
-    factors = ended.factors
-    return Trained(factors.weights, factors.H, watch.history, ended.sweeps, ended.reasons)
+    weights, H, *extras = stage.result(ended.factors)
+    return Trained(weights, H, watch.history, ended.sweeps, ended.reasons, tuple(extras))
 
 
 def _first_factors(
@@ -118,6 +135,8 @@ def _first_factors(
         return point.factors
     weights, H = _begin(X, plan, watch, point)
     watch.weights, watch.data = (), None
+    if plan.fixed_scale and not plan.layered:
+        weights, H = grounded(weights, H, plan.link.degree)
     return stage.begin(weights, H)
 
 
@@ -149,13 +168,15 @@ def pretrain(
         elif layer == 0:
             data = X
         else:
-            weights[-1], data = layer_input(plan.link, weights[-1], H)
+            weights[-1], data = layer_input(
+                plan.link, weights[-1], H, without_units=plan.fixed_scale
+            )
         del H
         stage = plan.layer_stage(spread(data), layer)
         watch.weights, watch.data = tuple(weights), data if layer else None
         factors = descend(
             stage, _layer_factors(stage, start, data, plan.sizes[layer], watch, begun),
-            plan.tol, plan.pretrain_iter, watch, stage_name="pretrain", layer=layer + 1,
+            plan.pretrain_tol, plan.pretrain_iter, watch, stage_name="pretrain", layer=layer + 1,
             begun=begun,
         ).factors  # fmt: skip
         (W,), H = factors.weights, in_order(factors.H)
@@ -193,7 +214,10 @@ def _say_how_to_recompute(point: Point, X: Array, plan: Plan) -> None:
     factors = point.factors
     states = (factors.now, factors.before) if isinstance(factors, Moving) else (factors,)
     for state in states:
-        recompute_by(state.H, Recipe(encode_block, (data, state.weights, plan.link, penalties)))
+        if isinstance(state, LayeredFactors):
+            recompute_by(state.codes, plan.codes_again(data, point.layer, state))
+        else:
+            recompute_by(state.H, Recipe(encode_block, (data, state.weights, plan.link, penalties)))
 
 
 def _layer_input_again(

@@ -23,6 +23,7 @@ from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.arrays.trees import fold, is_named
 from deepnmf.core.extrapolation import Moving
 from deepnmf.core.history import History
+from deepnmf.core.layered import LayeredFactors, LayerSums
 from deepnmf.core.linear import Factors
 from deepnmf.core.nonlinear import NonlinearFactors
 from deepnmf.core.passes import Sums
@@ -44,7 +45,18 @@ UNCOMPARED = ("callback", "verbose", "checkpoint")
 """Parameters that may differ between a fit and its checkpoint."""
 STATES = {
     state.__name__: state
-    for state in (Point, Factors, NonlinearFactors, Moving, Sums, Work, Memory, Pace)
+    for state in (
+        Point,
+        Factors,
+        NonlinearFactors,
+        LayeredFactors,
+        Moving,
+        Sums,
+        LayerSums,
+        Work,
+        Memory,
+        Pace,
+    )
 }
 """The classes that a point is made of."""
 

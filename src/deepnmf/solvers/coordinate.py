@@ -82,13 +82,13 @@ class Coordinate(Solver):
         return True
 
     def update(self, problem: Quadratic, F: Array, memory: SolverMemory = None) -> Outcome:
-        solve = self._method(problem)
+        stack = F.shape[:-2]
+        solve = self._method(problem.run((0,) * len(stack)) if stack else problem)
         if solve is None:
             return Nesterov(max_steps=max(10, self.max_passes)).update(problem, F, memory)
         if F.ndim == 2:
             solved = solve(problem, np.asarray(F))
             return Outcome(solved.F, Work(solved.passes), np.asarray(solved.residual))
-        stack = F.shape[:-2]
         runs = [solve(problem.run(index), F[index]) for index in np.ndindex(stack)]
         return Outcome(
             np.stack([run.F for run in runs]).reshape(F.shape),

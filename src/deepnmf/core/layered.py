@@ -1,0 +1,688 @@
+"""One sweep over the factors of all layers, with a loss on every layer.
+
+    f = ½‖X − W_1H_1‖² + ½ Σ_{l≥2} a_l ‖U_{l−1} − W_lH_l‖² + penalties,    H_l = φ(U_l) for l < L,
+
+over all W_l, U_l and H_L ≥ 0. In linear models U_l = H_l. The loss of a layer says what its parts
+are, whatever the layers above make of them. An end-to-end loss sees only the product of all
+weights.
+
+The columns of every W_l have unit norm, so that no factor can escape into the scale of another. A
+penalty on W_l counts each part by its energy: Σ_j R(w_j) ‖h_j‖² does not depend on how w_j and h_j
+share their scale, or on the number of samples. It is a ridge on the rows of H_l when these move.
+
+When W_l moves, its columns may grow, and the codes take their norm. What that costs in the layers
+above is known from sums over samples (`_cost_of_growth`). It is a ridge on the columns of W_l, so
+that rescaling afterwards does not raise f. This needs a link that is a power, φ(ca) = cᵖ φ(a):
+through others, codes cannot take the scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from deepnmf.arrays import (
+    Array,
+    Dense,
+    Recipe,
+    added,
+    ahead,
+    by_samples,
+    choose,
+    choose_each,
+    column_dots,
+    divisor,
+    epsilon,
+    eye,
+    gram,
+    inner,
+    is_numpy,
+    matmul,
+    namespace,
+    pass_over,
+    product_transposed,
+    scalars,
+    sums_over_samples,
+    take_rows,
+    trace,
+    transposed_product,
+)
+from deepnmf.core.encoding import squared_error
+from deepnmf.core.hidden import descend_hidden
+from deepnmf.core.linear import fit_of_sums
+from deepnmf.core.passes import exact_solver
+from deepnmf.core.scaling import Scaling
+from deepnmf.core.stage import Result, Stage
+from deepnmf.links import Link
+from deepnmf.penalties import Penalty, Zero
+from deepnmf.solvers import Coordinate, Nesterov, Solver
+from deepnmf.solvers.base import SolverMemory
+from deepnmf.solvers.quadratic import codes_problem, weights_problem
+from deepnmf.starts import best_scale, empty_codes
+
+STARTING = 4
+"""Updates of the codes of each layer before the first sweep."""
+
+
+class LayerSums(NamedTuple):
+    """All that the weights need to know about the samples, layer by layer."""
+
+    S: tuple[Array, ...]
+    """H_l H_lᵀ."""
+    Q: tuple[Array, ...]
+    """U_{l−1} H_lᵀ; for layer 1, X H_1ᵀ."""
+    squares: tuple[Array, ...]
+    """‖u‖² for every row u of U_1 … U_{L−1}, as (…, k_l, 1)."""
+    totals: tuple[Array, ...]
+    """The sum of every row of H_l, as (…, k_l, 1)."""
+
+
+@dataclass(frozen=True)
+class LayeredFactors:
+    """The factors of all layers between two sweeps."""
+
+    weights: tuple[Array, ...]
+    codes: Array
+    """U_1 … U_{L−1} and H_L, one below the other."""
+    importance: tuple[Array, ...]
+    """a_1 = 1, a_2, …, a_L, each as (…, 1, 1)."""
+    sums: LayerSums
+    memories: tuple[SolverMemory, ...]
+    """The solver's memories of each W_l, and last of the codes."""
+    residual: Array
+    """As in `Factors`."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(W.shape[-1] for W in self.weights)
+
+    @property
+    def H(self) -> Array:
+        """The codes of the last layer."""
+        rows = self.codes.shape[-2]
+        return take_rows(self.codes, rows - self.sizes[-1], rows)
+
+    @property
+    def used(self) -> Array:
+        """Which rows of H_L have an entry > 0."""
+        S = self.sums.S[-1]
+        return namespace(S).linalg.diagonal(S) > 0
+
+    @cached_property
+    def grams(self) -> tuple[Array, ...]:
+        """W_lᵀW_l: for the objective, and again for the next codes."""
+        return tuple(gram(W) for W in self.weights)
+
+    def kept(self, active: Array, before: LayeredFactors) -> LayeredFactors:
+        """These factors for the runs that continue, `before` for those that have stopped."""
+        keep = active[..., None, None]
+        pairs = zip(self.sums, before.sums, strict=True)
+        return replace(
+            self,
+            weights=choose_each(keep, self.weights, before.weights),
+            codes=choose(keep, self.codes, before.codes),
+            sums=LayerSums(*(choose_each(keep, new, old) for new, old in pairs)),
+        )
+
+
+@dataclass(frozen=True)
+class CodesOfLayers:
+    """The problem of all codes of a sample, with the weights frozen."""
+
+    weights: tuple[Array, ...]
+    grams: tuple[Array, ...]
+    importance: tuple[Array, ...]
+    ridges: tuple[Array, ...]
+    """2R(w_j), the cost of ½‖h_j‖² for the weights: (…, k_l, 1)."""
+    penalties: tuple[Penalty, ...]
+    link: Link
+
+    @property
+    def linear(self) -> bool:
+        return self.link.linear or len(self.weights) == 1
+
+    def lower(
+        self, X: Array, Z: Array, solver: Solver, memory: SolverMemory
+    ) -> tuple[Array, SolverMemory, Array]:
+        """Lower codes, the solver's memory of them, and their KKT residual before."""
+        return (self._linear if self.linear else self._through)(X, Z, solver, memory)
+
+    def _linear(
+        self, X: Array, Z: Array, solver: Solver, memory: SolverMemory
+    ) -> tuple[Array, SolverMemory, Array]:
+        """All layers as one quadratic, since each h_l meets only h_{l−1} and h_{l+1}.
+
+        In the variables √a_l h_l the layers are of the same size, which gradient steps need.
+        """
+        A, t = self._joint()
+        C = transposed_product(self.weights[0], X)
+        if len(self.weights) > 1 or self.penalties[0].linear > 0:
+            C = _tall(C, Z.shape[-2]) - self._shift(t)
+        solved = solver.update(codes_problem(A, C, Zero()), Z * t, memory)
+        return solved.F / t, solved.memory, solved.residual
+
+    def _joint(self) -> tuple[Array, Array]:
+        """The matrix of the quadratic, and √a_l for every row."""
+        xp = namespace(self.weights[0])
+        sizes = [W.shape[-1] for W in self.weights]
+        ratios = self._ratios()
+        rows = []
+        for layer, size in enumerate(sizes):
+            blocks = [0 * _empty(self.grams[0], size, width) for width in sizes]
+            blocks[layer] = self._diagonal(layer)
+            if layer + 1 < len(sizes):
+                blocks[layer] = blocks[layer] + ratios[layer] * eye(size, self.grams[0])
+                blocks[layer + 1] = -(ratios[layer] ** 0.5) * self.weights[layer + 1]
+            if layer > 0:
+                blocks[layer - 1] = -(ratios[layer - 1] ** 0.5) * self.weights[layer].mT
+            rows.append(xp.concat(blocks, axis=-1))
+        t = [a**0.5 + _empty(a, size, 1) for a, size in zip(self.importance, sizes, strict=True)]
+        return xp.concat(rows, axis=-2), xp.concat(t, axis=-2)
+
+    def _diagonal(self, layer: int) -> Array:
+        """W_lᵀW_l and the penalties of h_l, as a matrix."""
+        G = self.grams[layer]
+        unit = eye(G.shape[-1], G)
+        A = G + unit * self.ridges[layer]
+        penalty = self.penalties[layer].quadratic
+        return A + penalty.gradient(unit) if penalty.active else A
+
+    def _ratios(self) -> list[Array]:
+        """a_{l+1}/a_l."""
+        pairs = zip(self.importance[1:], self.importance, strict=False)
+        return [above / here for above, here in pairs]
+
+    def _shift(self, t: Array) -> Array:
+        """What the linear terms of the penalties take from C."""
+        xp = namespace(t)
+        sizes = [W.shape[-1] for W in self.weights]
+        pairs = zip(self.penalties, sizes, strict=True)
+        linear = [R.linear + _empty(t, size, 1) for R, size in pairs]
+        return t * xp.concat(linear, axis=-2)
+
+    def _through(
+        self, X: Array, Z: Array, solver: Solver, memory: SolverMemory
+    ) -> tuple[Array, SolverMemory, Array]:
+        """Layer by layer, from the data up."""
+        below, codes, ratios = X, list(split_rows(Z, self.weights)), self._ratios()
+        residual: Array = inner(self.weights[0], 0 * self.weights[0])
+        for layer, W in enumerate(self.weights):
+            A = self._diagonal(layer)
+            C = transposed_product(W, below) - self.penalties[layer].linear
+            if layer + 1 < len(self.weights):
+                above = matmul(self.weights[layer + 1], self.decoded(codes, layer + 1))
+                codes[layer], mapping = descend_hidden(
+                    self.link, A, C, above, ratios[layer], codes[layer]
+                )
+            else:
+                codes[layer], memory, mapping = solver.update(
+                    codes_problem(A, C, Zero()), codes[layer], memory
+                )
+            residual = residual + mapping
+            below = codes[layer]
+        return namespace(Z).concat(codes, axis=-2), memory, residual
+
+    def decoded(self, codes: Sequence[Array], layer: int) -> Array:
+        """H_l."""
+        last = layer + 1 == len(self.weights)
+        return codes[layer] if last else self.link.decode(codes[layer])
+
+    def started(self, X: Array, solver: Solver) -> Array:
+        """Codes layer by layer: each fits the codes of the layer below, roughly."""
+        below, codes = X, []
+        for layer, W in enumerate(self.weights):
+            problem = codes_problem(
+                self.grams[layer], transposed_product(W, below), self.penalties[layer]
+            )
+            H = empty_codes(below, W.shape[-1])
+            for _ in range(STARTING):
+                H = solver.update(problem, H).F
+            last = layer + 1 == len(self.weights)
+            below = H if last else self.link.project(H)
+            codes.append(below)
+        return namespace(codes[0]).concat(codes, axis=-2)
+
+    def sums(self, X: Array, Z: Array) -> tuple[Array, ...]:
+        """The entries of `LayerSums`, one after another."""
+        codes = split_rows(Z, self.weights)
+        decoded = [self.decoded(codes, layer) for layer in range(len(codes))]
+        below = (X, *codes[:-1])
+        return (
+            *(gram(H.mT) for H in decoded),
+            *(product_transposed(D, H) for D, H in zip(below, decoded, strict=True)),
+            *(column_dots(U.mT, U.mT).mT for U in codes[:-1]),
+            *(namespace(H).sum(H, axis=-1, keepdims=True) for H in decoded),
+        )
+
+
+def _lowered(
+    X: Array, Z: Array, problem: CodesOfLayers, solver: Solver, memory: SolverMemory
+) -> tuple[Array, ...]:
+    """New codes of a block, the solver's memory of them, and sums over its samples."""
+    Z, memory, residual = problem.lower(X, Z, solver, memory)
+    return Z, memory, residual, *problem.sums(X, Z)
+
+
+def _started(X: Array, problem: CodesOfLayers, solver: Solver) -> Array:
+    return problem.started(X, solver)
+
+
+def _sums(X: Array, Z: Array, problem: CodesOfLayers) -> tuple[Array, ...]:
+    return problem.sums(X, Z)
+
+
+def _grouped(sums: Sequence[Array], layers: int) -> LayerSums:
+    S, Q = sums[:layers], sums[layers : 2 * layers]
+    squares, totals = sums[2 * layers : 3 * layers - 1], sums[3 * layers - 1 :]
+    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals))
+
+
+def split_rows(Z: Array, weights: Sequence[Array]) -> tuple[Array, ...]:
+    """The codes of every layer."""
+    codes, low = [], 0
+    for W in weights:
+        codes.append(Z[..., low : low + W.shape[-1], :])
+        low += W.shape[-1]
+    return tuple(codes)
+
+
+class Learned(NamedTuple):
+    """Weights of unit norm after a batch, and sums over all batches. How well the weights before
+    it fit the batch: f, its penalties, and ‖X − X̂‖²."""
+
+    weights: tuple[Array, ...]
+    sums: LayerSums
+    objective: Array
+    penalty: Array
+    error: Dense
+
+
+@dataclass(frozen=True)
+class LayeredStage(Stage[LayeredFactors]):
+    """A loss on every layer: one layer of pre-training (L = 1), or all layers together."""
+
+    link: Link
+    penalties_H: tuple[Penalty, ...]
+    layer_weights: tuple[float, ...]
+    """α_1 = 1, α_2, …, α_L: what the relative error of a layer counts."""
+    rescaled: bool = False
+    """Begin with W and H scaled to fit X best."""
+    patience = 10
+
+    @classmethod
+    def of(
+        cls,
+        X: Array,
+        penalties_W: Sequence[Penalty],
+        penalties_H: Sequence[Penalty],
+        solver: Solver,
+        link: Link,
+        layer_weights: Sequence[float],
+        rescaled: bool,
+    ) -> LayeredStage:
+        """The stage of these layers."""
+        return cls(
+            X, tuple(penalties_W), penalties_H[-1], Scaling.paper(len(penalties_W)), solver,
+            True, link, tuple(penalties_H), tuple(layer_weights), rescaled,
+        )  # fmt: skip
+
+    def judged(self, falls: Sequence[Array]) -> Array:
+        """The mean fall. Single falls are hidden by rounding long before the parts have settled."""
+        return added(falls) / len(falls)
+
+    @property
+    def degree(self) -> float:
+        return degree_of(self.link)
+
+    def begin(self, weights: Sequence[Array], H: Array) -> LayeredFactors:
+        """The factors that the stage starts from. Codes of several layers are computed anew."""
+        weights = tuple(weights)
+        layers = len(weights)
+        one = 0 * weights[0][..., :1, :1] + 1
+        zero = inner(weights[0], 0 * weights[0])
+        problem = self._codes(weights, (one,) * layers, tuple(gram(W) for W in weights))
+        Z = H if layers == 1 else by_samples(_started, self.X, problem, self.solver)
+        sums = self._add_up(problem, Z)
+        if self.rescaled and layers == 1:
+            s = scalars(best_scale(inner(sums.Q[0], weights[0]), problem.grams[0], sums.S[0]), one)
+            weights, Z, sums = (s * weights[0],), s * Z, _scaled_sums(sums, (s,), None)
+        factors = LayeredFactors(
+            weights, Z, (one,) * layers, sums, memories=(None,) * (layers + 1), residual=zero
+        )
+        factors = self._unit(factors, weights)
+        return replace(factors, importance=self._relative(factors.sums, one))
+
+    def _relative(self, sums: LayerSums, one: Array) -> tuple[Array, ...]:
+        """a_l = α_l ‖X‖²/‖U_{l−1}‖²."""
+        size = scalars(2 * self.half_norm + 0 * inner(one, one), one)
+        importance = [one]
+        for alpha, squares in zip(self.layer_weights[1:], sums.squares, strict=True):
+            below = namespace(one).sum(squares, axis=-2, keepdims=True)
+            importance.append(alpha * divisor(size) / divisor(below))
+        return tuple(importance)
+
+    def sweep(self, factors: LayeredFactors) -> LayeredFactors:
+        """All codes, then every W from the last to the first; none of the updates raises f."""
+        problem = self._problem(factors)
+        count, layers = 4 * len(factors.weights), len(factors.weights)
+        passed = pass_over(
+            _lowered, self.X, factors.codes, problem, self.solver, factors.memories[-1],
+            rows=sum(factors.sizes), sums=count, recipe=self.recipe(factors),
+        )  # fmt: skip
+        mapping, *sums = passed.sums
+        sizes = added(trace(S) for S in factors.sums.S)
+        coded = replace(
+            factors,
+            codes=passed.stored,
+            sums=_grouped(sums, layers),
+            memories=(*factors.memories[:-1], passed.collected),
+            residual=mapping * sizes + 0 * factors.residual,
+        )
+        return self._update_weights(coded)
+
+    def recipe(self, factors: LayeredFactors) -> Recipe:
+        """How to compute lost codes again."""
+        return Recipe(_all_codes, (self.X, self._problem(factors)))
+
+    def _problem(self, factors: LayeredFactors) -> CodesOfLayers:
+        return self._codes(factors.weights, factors.importance, factors.grams)
+
+    def objective(self, factors: LayeredFactors) -> tuple[Array, Array]:
+        """f and its penalties per run, from the sums in double precision."""
+        half = self.half_norm
+        fit = penalty = 0 * inner(factors.weights[0], factors.weights[0])
+        for layer, W in enumerate(factors.weights):
+            S, Q = factors.sums.S[layer], factors.sums.Q[layer]
+            a = factors.importance[layer][..., 0, 0]
+            a = namespace(W).astype(a, namespace(W).float64)
+            fit = fit + a * fit_of_sums(half, W, factors.grams[layer], S, Q)
+            penalty = penalty + a * self._penalty(factors, layer)
+            if layer + 1 < len(factors.weights):
+                half = inner(factors.sums.squares[layer], 1 + 0 * factors.sums.squares[layer]) / 2
+        return fit + penalty, penalty
+
+    def _penalty(self, factors: LayeredFactors, layer: int) -> Array:
+        """The penalties of a layer, per run."""
+        W, S = factors.weights[layer], factors.sums.S[layer]
+        R, R_H = self.penalties_W[layer], self.penalties_H[layer]
+        value = inner(W, 0 * W)
+        if R.active:
+            value = value + inner(R.columns(W), _diagonal(S))
+        if R_H.active:
+            totals = factors.sums.totals[layer]
+            value = value + R_H.quadratic.of_codes(totals, S)
+            value = value + R_H.linear * inner(totals, 1 + 0 * totals)
+        return value
+
+    def beyond(self, now: LayeredFactors, before: LayeredFactors, beta: Dense) -> LayeredFactors:
+        """The factors at F + β (F − F_before), made feasible."""
+        weights = []
+        for W, W_before in zip(now.weights, before.weights, strict=True):
+            V = ahead(W, W_before, beta)
+            weights.append(V / divisor(namespace(V).sqrt(column_dots(V, V))))
+        codes = ahead(now.codes, before.codes, beta)
+        return replace(now, weights=tuple(weights), codes=codes)
+
+    def _errors(self, factors: LayeredFactors) -> Array:
+        """‖U_{l−1} − W_lH_l‖/‖U_{l−1}‖ for every layer: (…, L)."""
+        xp, errors, half = namespace(factors.weights[0]), [], self.half_norm
+        for layer, W in enumerate(factors.weights):
+            S, Q = factors.sums.S[layer], factors.sums.Q[layer]
+            fit = fit_of_sums(half, W, factors.grams[layer], S, Q)
+            errors.append(xp.sqrt(fit / divisor(half + 0 * fit)))
+            if layer + 1 < len(factors.weights):
+                half = inner(factors.sums.squares[layer], 1 + 0 * factors.sums.squares[layer]) / 2
+        return xp.stack(errors, axis=-1)
+
+    def _codes(
+        self, weights: tuple[Array, ...], importance: tuple[Array, ...], grams: tuple[Array, ...]
+    ) -> CodesOfLayers:
+        return codes_of_layers(
+            weights, importance, grams, self.link, self.penalties_W, self.penalties_H
+        )
+
+    def _add_up(self, problem: CodesOfLayers, Z: Array) -> LayerSums:
+        layers = len(problem.weights)
+        return _grouped(sums_over_samples(_sums, 4 * layers - 1, self.X, Z, problem), layers)
+
+    def _update_weights(self, factors: LayeredFactors) -> LayeredFactors:
+        for layer in reversed(range(len(factors.weights))):
+            W, memory, mapping = self._update_layer(factors, layer)
+            before = factors.weights
+            residual = factors.residual + factors.importance[layer][..., 0, 0] ** 2 * mapping
+            weights = (*before[:layer], W, *before[layer + 1 :])
+            memories = (*factors.memories[:layer], memory, *factors.memories[layer + 1 :])
+            moved = replace(factors, weights=weights, memories=memories, residual=residual)
+            factors = self._unit(moved, before)
+        return factors
+
+    def _update_layer(
+        self, factors: LayeredFactors, layer: int
+    ) -> tuple[Array, SolverMemory, Array]:
+        """W_l, with columns of any norm, and what their growth costs the layers above.
+
+        In the variables w_j ‖h_j‖ a penalty counts all columns alike, and steps are equally long.
+        """
+        W, S, Q = factors.weights[layer], factors.sums.S[layer], factors.sums.Q[layer]
+        xp = namespace(W)
+        squares = _diagonal(S)
+        # A part that almost no sample uses stays as it is, so that one can use it later.
+        used = squares > epsilon(W) * xp.max(squares, axis=-1, keepdims=True)
+        d = xp.where(used, xp.sqrt(divisor(squares)), xp.ones_like(squares))
+        growth = self._cost_of_growth(factors, layer).mT / factors.importance[layer]
+        ridge = xp.where(used, growth / (d * d), 0 * d)
+        B = S / (d * d.mT) + eye(S.shape[-1], S) * ridge
+        problem = weights_problem(None, B, Q / d, self.penalties_W[layer])
+        start = W * d
+        F, memory, mapping = self.solver.update(problem, start, factors.memories[layer])
+        return choose(used, F / d, W), memory, mapping * inner(start, start)
+
+    def _cost_of_growth(self, factors: LayeredFactors, layer: int) -> Array:
+        """e with ½ Σ_j e_j c_j² + const. ≥ the change of f when row j of H_l is multiplied by c_j,
+        and all weights above are brought back to unit norm: (…, k_l, 1).
+
+        Where a cost grows with a lower power of c_j, its tangent in c_j² bounds it.
+        """
+        sums, a = factors.sums, factors.importance
+        S, R_H = sums.S[layer], self.penalties_H[layer]
+        cost = 0 * sums.totals[layer]
+        if R_H.active:
+            own = namespace(S).linalg.diagonal(R_H.quadratic.gradient(S) + 0 * S)[..., None]
+            cost = a[layer] * (own + R_H.linear * sums.totals[layer])
+        if layer + 1 == len(factors.weights):
+            return cost
+        W, S, Q = factors.weights[layer + 1], sums.S[layer + 1], sums.Q[layer + 1]
+        xp = namespace(W)
+        rows = (W @ S - 2 * Q) * W
+        misfit = sums.squares[layer] + xp.sum(rows, axis=-1, keepdims=True)
+        above = a[layer + 1] * xp.maximum(misfit, 0 * misfit)
+        above = above + (W * W) @ self._cost_of_growth(factors, layer + 1)
+        R = self.penalties_W[layer + 1]
+        if R.active:
+            above = above + a[layer + 1] * ((W * R.gradient(W)) @ _diagonal(S).mT)
+        return cost + above / self.degree
+
+    def _unit(self, factors: LayeredFactors, before: Sequence[Array]) -> LayeredFactors:
+        """Columns of unit norm; the codes take the scale."""
+        weights, scales = unit_weights(factors.weights, self.link, before)
+        roots = [scale ** (1 / self.degree) for scale in scales[:-1]]
+        tall = namespace(scales[0]).concat([*roots, scales[-1]], axis=-2)
+        sums = _scaled_sums(factors.sums, scales, roots)
+        return replace(factors, weights=weights, codes=factors.codes * tall, sums=sums)
+
+    def result(self, factors: LayeredFactors) -> Result:
+        """The factors for users, in the scale of `canonical`."""
+        weights, scale = canonical(factors.weights, factors.sums, self.X.shape[-1], self.link)
+        importance = [a[..., 0, 0] for a in factors.importance]
+        stack = namespace(weights[0]).stack
+        return Result(weights, factors.H / scale, stack(importance, axis=-1), self._errors(factors))
+
+    def learned(
+        self,
+        weights: Sequence[Array],
+        importance: Sequence[Array],
+        past: LayerSums | None,
+        forget: float,
+    ) -> Learned:
+        """Learn from X as one more batch. The past counts `forget` times as much."""
+        weights, importance = tuple(weights), tuple(importance)
+        problem = self._codes(weights, importance, tuple(gram(W) for W in weights))
+        Z = _all_codes(self.X, problem)
+        sums = self._add_up(problem, Z)
+        nothing = inner(weights[0], 0 * weights[0])
+        memories = (None,) * (len(weights) + 1)
+        factors = LayeredFactors(weights, Z, importance, sums, memories, nothing)
+        before = self.objective(factors)
+        if past is not None:
+            pairs = zip(past, sums, strict=True)
+            faded = [
+                tuple(forget * old + new for old, new in zip(*pair, strict=True)) for pair in pairs
+            ]
+            factors = replace(factors, sums=LayerSums(*faded))
+        moved = self._update_weights(factors)
+        error = squared_error(self.X, weights, self.link, factors.H)
+        return Learned(moved.weights, moved.sums, *before, error)
+
+
+def canonical(
+    weights: Sequence[Array], sums: LayerSums, samples: float, link: Link
+) -> tuple[tuple[Array, ...], Array]:
+    """Weights for users, and by what H_L is divided: the codes of every layer have rows of unit RMS
+    over the samples, and the weights take the scale."""
+    scaled: list[Array] = []
+    below, scale = None, 1 + 0 * weights[0][..., :1, :]
+    for layer, W in enumerate(weights):
+        scale = namespace(W).sqrt(divisor(_diagonal(sums.S[layer]) / samples))
+        scaled.append((W if below is None else W / below) * scale)
+        below = scale.mT ** (1 / degree_of(link))
+    return tuple(scaled), scale.mT
+
+
+def unit_weights(
+    weights: Sequence[Array], link: Link, before: Sequence[Array] | None = None
+) -> tuple[tuple[Array, ...], list[Array]]:
+    """Weights with columns of unit norm, and by what the rows of H_l are multiplied: (…, k_l, 1).
+
+    The rows of W_{l+1} follow those of U_l. A column that became zero keeps its direction from
+    before, and its codes become zero.
+    """
+    unit, scales, carried = [], [], None
+    for layer, W in enumerate(weights):
+        xp = namespace(W)
+        W = W if carried is None else carried * W
+        norms = xp.sqrt(column_dots(W, W))
+        empty = norms <= float(xp.finfo(W.dtype).tiny) ** 0.5
+        unit.append(xp.where(empty, 0 * W if before is None else before[layer], W / divisor(norms)))
+        scales.append(xp.where(empty, 0 * norms, norms).mT)
+        carried = scales[-1] ** (1 / degree_of(link))
+    return tuple(unit), scales
+
+
+def degree_of(link: Link) -> float:
+    """p if φ(ca) = cᵖ φ(a). With one layer the link does nothing, and may be any."""
+    return link.degree or 1.0
+
+
+def codes_of_layers(
+    weights: Sequence[Array],
+    importance: Sequence[Array],
+    grams: Sequence[Array],
+    link: Link,
+    penalties_W: Sequence[Penalty],
+    penalties_H: Sequence[Penalty],
+) -> CodesOfLayers:
+    """The problem of all codes, with penalties on weights that count parts by their energy."""
+    ridges = []
+    for W, R in zip(weights, penalties_W, strict=True):
+        ridges.append((2 * R.columns(W) if R.active else 0 * W[..., :1, :]).mT)
+    return CodesOfLayers(
+        tuple(weights), tuple(grams), tuple(importance), tuple(ridges), tuple(penalties_H), link
+    )
+
+
+def _scaled_sums(
+    sums: LayerSums, scales: Sequence[Array], roots: Sequence[Array] | None
+) -> LayerSums:
+    """The sums when the rows of H_l are multiplied by scales, and those of U_l by roots."""
+    roots = roots or ()
+    S = [c * S * c.mT for S, c in zip(sums.S, scales, strict=True)]
+    Q = [Q * c.mT for Q, c in zip(sums.Q, scales, strict=True)]
+    Q[1:] = [c * Q for Q, c in zip(Q[1:], roots, strict=True)]
+    squares = [c * c * row for row, c in zip(sums.squares, roots, strict=True)]
+    totals = [c * row for row, c in zip(sums.totals, scales, strict=True)]
+    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals))
+
+
+def _diagonal(S: Array) -> Array:
+    """The diagonal of S as a row, (…, 1, k)."""
+    return namespace(S).linalg.diagonal(S)[..., None, :]
+
+
+def _empty(like: Array, rows: int, columns: int) -> Array:
+    """Zeros (…, rows, columns), one matrix per run of `like`."""
+    xp = namespace(like)
+    return xp.broadcast_to(0 * like[..., :1, :1], (*like.shape[:-2], rows, columns))
+
+
+def _tall(C: Array, rows: int) -> Array:
+    xp = namespace(C)
+    return xp.concat([C, _empty(C, rows - C.shape[-2], C.shape[-1])], axis=-2)
+
+
+ROUNDS = 300
+"""The most rounds over the layers of a sample, behind a link."""
+SETTLED = 1e-5
+"""A sample is finished when a round changes its codes by less than this share of their norm."""
+
+
+def encode_layers(
+    X: Array,
+    weights: Sequence[Array],
+    importance: Sequence[Array],
+    link: Link,
+    penalties_W: Sequence[Penalty],
+    penalties_H: Sequence[Penalty],
+    layer: int,
+) -> Array:
+    """The codes of X at a layer (1 … L): of the codes of all layers, found together."""
+    unit, scales = unit_weights(weights, link)
+    grams = tuple(gram(W) for W in unit)
+    problem = codes_of_layers(unit, importance, grams, link, penalties_W, penalties_H)
+    return by_samples(_encoded, X, problem, divisor(scales[layer - 1]), layer)
+
+
+def _encoded(X: Array, problem: CodesOfLayers, scale: Array, layer: int) -> Array:
+    """The codes of a block at a layer."""
+    codes = split_rows(_all_codes(X, problem), problem.weights)
+    return problem.decoded(codes, layer - 1) / scale
+
+
+def _all_codes(X: Array, problem: CodesOfLayers) -> Array:
+    """The codes of all layers, solved to the end."""
+    if not problem.linear:
+        return _settled(X, problem)
+    start = empty_codes(X, sum(W.shape[-1] for W in problem.weights))
+    return problem.lower(X, start, exact_solver(X), None)[0]
+
+
+def _settled(X: Array, problem: CodesOfLayers) -> Array:
+    """Codes behind a link, lowered until each sample is finished."""
+    solver = rough_solver(X)
+    Z = problem.started(X, solver)
+    xp = namespace(Z)
+    running = column_dots(Z, 0 * Z) == 0
+    for _ in range(ROUNDS):
+        lower, _, _ = problem.lower(X, Z, solver, None)
+        moved = column_dots(lower - Z, lower - Z) > SETTLED**2 * column_dots(lower, lower)
+        Z = choose(running, lower, Z)
+        running = running & moved
+        if not bool(xp.any(running)):
+            break
+    return Z
+
+
+def rough_solver(X: Array) -> Solver:
+    """For codes that are refined later."""
+    return Coordinate(max_passes=30) if is_numpy(X) else Nesterov(max_steps=30)
