@@ -39,8 +39,8 @@ def demo(output: Folder = "demo", seed: PictureSeed = 0) -> None:
     say(f"{len(digits.X)} handwritten digits of 8 x 8 pixels, 10 classes")
     say(f"SDNMF/L with layers {LAYERS}: {LAYERS[0]} parts, combined into {LAYERS[1]}")
 
-    model = sdnmf_l(LAYERS, mu=1e-3, scaling="fixed", random_state=seed)
-    root = sdnmf_l(LAYERS, mu=1e-3, scaling="fixed", link="root", random_state=seed)
+    model = sdnmf_l(LAYERS, random_state=seed)
+    root = sdnmf_l(LAYERS, link="root", random_state=seed)
     fits = [
         _deep_fit(f"SDNMF/L {list(LAYERS)}", model, scaled.X),
         _deep_fit(f"SDNMF/L root {list(LAYERS)}", root, scaled.X),

@@ -58,7 +58,21 @@ FillText = Annotated[
 ScalingName = Annotated[
     str | None,
     typer.Option(
-        help="paper: the objective as printed; fixed: penalties keep their effect. [default: paper]"
+        help="fixed: penalties keep their effect; paper: the objective as printed. [default: fixed]"
+    ),
+]
+ObjectiveName = Annotated[
+    str | None,
+    typer.Option(
+        help="layers: a loss on every layer; end_to_end: only X counts. "
+        "[default: layers; end_to_end with --scaling paper]"
+    ),
+]
+LayerWeights = Annotated[
+    str | None,
+    typer.Option(
+        help="With --objective layers, what the layers above the first count; one number, or one "
+        "per layer. [default: the model's]"
     ),
 ]
 ProjectCodes = Annotated[
@@ -114,6 +128,8 @@ def fit(
     start: StartName = None,
     fill: FillText = None,
     scaling: ScalingName = None,
+    objective: ObjectiveName = None,
+    layer_weights: LayerWeights = None,
     project_codes: ProjectCodes = False,
     solver: SolverName = None,
     max_iter: MaxIter = None,
@@ -139,6 +155,8 @@ def fit(
         "mu": inputs.numbers("--mu", mu, float),
         "lam": inputs.numbers("--lam", lam, float), "link": link,
         "fill": None if fill is None else inputs.value(fill), "scaling": scaling,
+        "objective": objective,
+        "layer_weights": inputs.numbers("--layer-weights", layer_weights, float),
         "project_codes": project_codes or None, "start": start, "solver": solver,
         "max_iter": max_iter, "pretrain_iter": pretrain_iter, "tol": tol,
     }  # fmt: skip

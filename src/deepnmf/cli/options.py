@@ -27,9 +27,10 @@ OPTIONS = {
     "layer_sizes": "--layers", "max_iter": "--max-iter", "pretrain_iter": "--pretrain-iter",
     "tol": "--tol", "max_memory": "--max-memory", "project_codes": "--project-codes",
     "random_state": "--seed", "penalty_W": "--mu", "penalty_H": "--lam",
+    "layer_weights": "--layer-weights",
 }  # fmt: skip
 """The options of `fit` whose parameters have names that mean nothing else."""
-FIRST = ("link", "start", "fill", "scaling", "solver", "device", "checkpoint")
+FIRST = ("link", "start", "fill", "scaling", "objective", "solver", "device", "checkpoint")
 """Further options, which are also common words. A message about one begins with it."""
 
 

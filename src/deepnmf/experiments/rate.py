@@ -31,7 +31,7 @@ def gaps(X: np.ndarray, parts: int, steps: int) -> pd.DataFrame:
     Teboulle's.
     """
     X = X.astype(np.float64)
-    W = dnmf(parts, max_iter=30, tol=0, random_state=0).fit(X).components_.T
+    W = dnmf(parts, scaling="paper", max_iter=30, tol=0, random_state=0).fit(X).components_.T
     problem = codes_problem(gram(W), W.T @ X.T, Zero())
     zero = np.zeros((parts, X.shape[0]))
     best = Coordinate(max_passes=20000, tol=1e-28).update(problem, zero).F

@@ -141,6 +141,13 @@ class MatrixFactorization(
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
         """The codes H_l of X (m, n), given the weights of layers 1 … l."""
 
+    def _encode_layer(
+        self, X: Array, weights: Sequence[Array], layer: int, models: Sequence[Any]
+    ) -> Array:
+        """The codes H_layer of X, given all weights: those of a model, or of a stack of models."""
+        del models
+        return self._encode(X, weights[:layer])
+
     def _decoder(self, weights: Sequence[Array]) -> tuple[Sequence[Array], Link]:
         """The matrices that decode layers 1 … l, and the link between them."""
         return weights, Identity()
@@ -281,7 +288,8 @@ class MatrixFactorization(
 
     def _coded(self, X: Array, layer: int) -> Array:
         with one_blas_thread(), checked_later():
-            H = self._encode(X, [to_device(W, X) for W in self.weights_[:layer]])
+            weights = [to_device(W, X) for W in self.weights_]
+            H = self._encode_layer(X, weights, layer, [self])
             if self.project_codes and layer == len(self.weights_):
                 H = self._decoder(self.weights_)[1].project(H / self.code_scale_)
             return finite(H, "the codes")
@@ -331,7 +339,7 @@ class MatrixFactorization(
         layer: int,
     ) -> Array:
         """Codes (sets, models, k, n) at a layer, by a stack of weights."""
-        H = self._encode(X, weights)
+        H = self._encode_layer(X, weights, layer, [model for row in models for model in row])
         if not self.project_codes or layer < len(self._sizes()):
             return H
         scales = np.asarray([[model.code_scale_ for model in row] for row in models])

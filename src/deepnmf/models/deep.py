@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deepnmf.arrays import Array
+import numpy as np
+
+from deepnmf.arrays import Array, stack_shape, to_device
 from deepnmf.core.plan import Plan
 from deepnmf.core.training import Run, Trained, train_watched
 from deepnmf.core.watch import Keeper, Watch
@@ -46,24 +48,35 @@ class DeepNMF(MatrixFactorization):
     penalty_W, penalty_H : None, Penalty, TopLayer or one per layer, default=None
         Penalties on the weights and on the codes. Pre-training uses the codes penalty of every
         layer; fine-tuning only that of the last, whose codes are the only ones left.
-    scaling : "paper" or "fixed", default="paper"
-        "paper" is the objective as printed. Its penalty on one factor fades as the other takes
-        over the scale. "fixed" fixes the scale of every factor without a penalty, so that sparsity
-        does not depend on when training stops.
+    scaling : "fixed" or "paper", default="fixed"
+        "fixed" fixes the scale of every factor. Strengths of penalties have no units: data in other
+        units, or every sample twice, give the same parts. Codes come out with unit RMS over the
+        samples of training. "paper" is the objective as printed. Its penalty on one factor fades as
+        the other takes over the scale, so that results depend on when training stops.
+    objective : None, "layers" or "end_to_end", default=None
+        "layers" has a loss on every layer: each explains the codes of the layer below, and its
+        parts do not depend on when training stops. "end_to_end" is the paper's: only X − X̂ counts.
+        None is "layers" with fixed scales and a link that is a power, as "identity" and "root" are,
+        and otherwise "end_to_end".
+    layer_weights : float or one per layer above the first, default=0.3
+        With a loss on every layer, what the relative error of a layer counts, compared with that
+        of layer 1.
     start : "nnsvd", "random", Start or Given, default="nnsvd"
         Where a fit begins. A `Given` holds your own weights, and codes if you have them.
     fill : "zero", "mean", "random" or float, default="random"
-        What replaces the zeros of an NNSVD start.
+        What replaces the zeros of an NNSVD start. With fixed scales it is relative to the other
+        entries of the start, and with the paper's to X.
     solver : "auto", "coordinate", "nesterov", "projected_gradient" or Solver, default="auto"
         "coordinate" is the fastest on a CPU. "nesterov" is that of the paper, and works everywhere.
         "auto" takes the first for NumPy arrays and the second for tensors.
-    max_iter : int, default=200
+    max_iter : int, default=1000
         The most sweeps of fine-tuning or, with one layer, alternations.
     pretrain_iter : int, default=100
         The most alternations per layer in pre-training.
-    tol : float, default=1e-4
-        Stop a stage when a sweep lowers the objective by less than `tol` times its value, or when
-        the relative error ‖X − X̂‖/‖X‖ is below `tol`. 0 never stops early.
+    tol : float, default=1e-6
+        Stop when a sweep lowers the objective by less than `tol` times its value, or when the
+        relative error ‖X − X̂‖/‖X‖ is below `tol`. 0 never stops early. With a loss on every layer,
+        the mean of the last sweeps counts, and pre-training stops at 1e-3.
     device : None, "cpu", "cuda" or "auto", default=None
         None computes where X is. "auto" uses a CUDA device if there is one.
     max_memory : None, str or int, such as "600MB", default=None
@@ -98,6 +111,14 @@ class DeepNMF(MatrixFactorization):
         the first and the last record of each stage always stay. `sweep` counts all sweeps.
     reconstruction_err_ : float
         ‖X − X̂‖_F at the end of training.
+    loss_weights_ : list of float
+        With a loss on every layer, what the loss of each counts: a_1 = 1, …, a_L.
+    layer_errors_ : list of float
+        With a loss on every layer, the relative error of each: ‖X − W_1H_1‖/‖X‖ first, then how
+        well each layer explains the codes of the layer below.
+    sample_norm_ : float
+        With scaling="fixed" and an end-to-end loss, the root mean square norm of the samples of
+        training, to which the strengths of penalties are relative.
     n_iter_ : int
         The number of fine-tuning sweeps.
     reason_ : str
@@ -124,13 +145,15 @@ class DeepNMF(MatrixFactorization):
     project_codes: bool = False
     penalty_W: Penalties = None
     penalty_H: Penalties = None
-    scaling: str = "paper"
+    scaling: str = "fixed"
+    objective: str | None = None
+    layer_weights: float | Sequence[float] = 0.3
     start: str | Start | Given = "nnsvd"
     fill: str | float = "random"
     solver: str | Solver = "auto"
-    max_iter: int = 200
+    max_iter: int = 1000
     pretrain_iter: int = 100
-    tol: float = 1e-4
+    tol: float = 1e-6
     device: str | None = None
     max_memory: str | int | None = None
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None
@@ -172,7 +195,19 @@ class DeepNMF(MatrixFactorization):
         return train_watched(X, plan, watch)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
-        return self._plan().encode(X, weights)
+        return self._encode_layer(X, weights, len(weights), [self])
+
+    def _encode_layer(
+        self, X: Array, weights: Sequence[Array], layer: int, models: Sequence[Any]
+    ) -> Array:
+        plan, stack = self._plan(), stack_shape(weights[0])
+        if not plan.layered:
+            squares = np.asarray([getattr(model, "sample_norm_", 1.0) ** 2 for model in models])
+            return plan.encode(X, weights[:layer], squares.reshape(stack))
+        known = plan.layer_weights
+        numbers = np.asarray([getattr(model, "loss_weights_", known) for model in models])
+        importance = [to_device(column.reshape(*stack, 1, 1), weights[0]) for column in numbers.T]
+        return plan.encode_layers(X, weights, importance, layer)
 
     def _decoder(self, weights: Sequence[Array]) -> tuple[Sequence[Array], Link]:
         return weights, link_of(self.link)
@@ -180,6 +215,12 @@ class DeepNMF(MatrixFactorization):
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
         self._stream = None  # a later partial_fit starts from these weights
         super()._keep(samples, run, error, basis)
+        extras = {"loss_weights_": run.importance, "layer_errors_": run.errors}
+        extras["sample_norm_"] = None if run.square is None else run.square**0.5
+        for name, value in extras.items():
+            self.__dict__.pop(name, None)
+            if value is not None:
+                setattr(self, name, list(value) if isinstance(value, tuple) else value)
         plan = self._plan()
         warn_of_dead_units(plan, run)
         if self.project_codes:

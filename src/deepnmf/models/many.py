@@ -110,7 +110,7 @@ def transform_many(
             stack(
                 [stack([to_device(model.weights_[level], data) for model in row]) for row in chosen]
             )
-            for level in range(layer)
+            for level in range(len(first.weights_))
         ]
         H = first._encode_stack(data, weights, chosen, layer)
         blocks.append(checked[0].home(H.mT.reshape(-1, H.shape[-1], H.shape[-2])))

@@ -112,7 +112,8 @@ def _single(
         )
     if settings.get("solver") == "auto":
         del settings["solver"]
-    return _model(name, layer_sizes, limits, {"start": "random", "solver": solver} | settings)
+    paper = {"scaling": "paper", "start": "random", "solver": solver}
+    return _model(name, layer_sizes, limits, paper | settings)
 
 
 def _each(penalty: Callable[[float], Penalty], strength: Strength) -> Penalty | tuple[Penalty, ...]:

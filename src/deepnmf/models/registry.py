@@ -61,9 +61,9 @@ class Model:
 
 
 COMMON = {
-    "layer_sizes", "n_components", "link", "project_codes", "scaling", "start", "fill", "solver",
-    "max_iter", "pretrain_iter", "tol", "device", "max_memory", "checkpoint", "callback", "verbose",
-    "random_state",
+    "layer_sizes", "n_components", "link", "project_codes", "scaling", "objective",
+    "layer_weights", "start", "fill", "solver", "max_iter", "pretrain_iter", "tol", "device",
+    "max_memory", "checkpoint", "callback", "verbose", "random_state",
 }  # fmt: skip
 
 PRESETS = (

@@ -10,6 +10,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnmf.arrays import Array
@@ -21,7 +22,7 @@ from deepnmf.penalties import PENALTIES, Penalty, TopLayer, Zero, contradiction
 from deepnmf.samples.budget import memory
 from deepnmf.samples.place import DEVICES
 from deepnmf.solvers import SOLVERS, Solver
-from deepnmf.starts import STARTS, Given, Start
+from deepnmf.starts import STARTS, Given, Nnsvd, Start
 from deepnmf.text import one_line
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 10**9
 SCALINGS = ("paper", "fixed")
+OBJECTIVES = ("end_to_end", "layers")
 
 T = TypeVar("T")
 
@@ -43,16 +45,36 @@ def plan_of(model: DeepNMF) -> Plan:
         one_of("device", model.device, DEVICES)
     memory(model.max_memory)
     checkpoint_of(model.checkpoint)
-    fixed = model.scaling == "fixed"
-    if fixed:
+    fixed, link = model.scaling == "fixed", link_of(model.link)
+    objective = model.objective
+    if objective is None:
+        objective = "layers" if fixed and link.degree is not None else "end_to_end"
+    one_of("objective", objective, OBJECTIVES)
+    if objective == "layers" and link.degree is None and len(sizes) > 1:
+        raise ValueError(
+            'objective="layers" works with links that are powers, as "identity" and "root" are: '
+            f"through {type(link).__name__}, codes cannot take the scale of parts. Use "
+            'objective="end_to_end".'
+        )
+    layered = fixed and (objective == "layers" or len(sizes) == 1)
+    if layered:
+        _check_countable(penalties_W)
+    elif fixed:
         _check_fixable(penalties_W, penalties_H[-1])
+    elif objective == "layers":
+        raise ValueError(
+            'objective="layers" needs scaling="fixed": with free scales, a layer could make its '
+            'loss small by making its codes small. For the paper\'s objective, use "end_to_end".'
+        )
+    weights = layer_weights(model.layer_weights, len(sizes))
     return Plan(
         sizes=sizes,
         penalties_W=penalties_W,
         penalties_H=penalties_H,
-        link=link_of(model.link),
+        link=link,
         fixed_scale=fixed,
-        start=start_of(model.start, model.fill),
+        layer_weights=weights if layered else None,
+        start=_relative_start(start_of(model.start, model.fill), fixed),
         solver=choice("solver", model.solver, SOLVERS, Solver),
         max_iter=whole_number("max_iter", model.max_iter, least=0),
         pretrain_iter=whole_number("pretrain_iter", model.pretrain_iter, least=0),
@@ -66,6 +88,21 @@ def layer_sizes(sizes: Any) -> tuple[int, ...]:
     if not entries:
         raise ValueError("layer_sizes is empty: give one size per layer, such as (64, 16).")
     return tuple(part_count("layer_sizes", size) for size in entries)
+
+
+def layer_weights(setting: Any, layers: int) -> tuple[float, ...]:
+    """1, α_2, …, α_L from a number for all of them, or from one per layer above the first."""
+    if not isinstance(setting, Iterable) or isinstance(setting, str):
+        setting = [setting] * (layers - 1)
+    entries = [number("layer_weights", entry) for entry in setting]
+    if len(entries) != layers - 1:
+        raise ValueError(
+            f"layer_weights has {len(entries)} entries for {layers} layers: give a number, or one "
+            "for each layer above the first."
+        )
+    if not all(entries):
+        raise ValueError("layer_weights: must be above 0; without a loss a layer learns nothing.")
+    return (1.0, *entries)
 
 
 def penalties(name: str, setting: Any, layers: int) -> tuple[Penalty, ...]:
@@ -119,11 +156,26 @@ def _check_fixable(penalties_W: tuple[Penalty, ...], penalty_H: Penalty) -> None
         )
 
 
+def _check_countable(penalties_W: tuple[Penalty, ...]) -> None:
+    for layer, penalty in enumerate(penalties_W, 1):
+        if penalty.linear > 0:
+            raise ValueError(
+                f'penalty_W of layer {layer}: with scaling="fixed" parts are counted by their '
+                f"energy, and {type(penalty).__name__} has a linear term. Use SquaredL1, or "
+                'scaling="paper".'
+            )
+
+
 def start_of(start: Any, fill: Any) -> Start | Given:
     """The start, with the fill that "nnsvd" uses."""
     if isinstance(start, Start | Given):
         return start
     return STARTS[one_of("start", start, STARTS, "a Start or a Given")].with_fill(fill)
+
+
+def _relative_start(start: Start | Given, fixed: bool) -> Start | Given:
+    """With fixed scales, a fill that is relative to the data."""
+    return replace(start, relative=True) if fixed and isinstance(start, Nnsvd) else start
 
 
 def check_penalties(plan: Plan, X: Array) -> None:

@@ -25,10 +25,13 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "n_features_in_": lambda value: _is_count(value) and value > 0,
     "code_scale_": lambda value: _is_number(value) and value > 0,
     "eta_": lambda value: _is_number(value),
+    "loss_weights_": lambda value: _are_numbers(value) and min(value) > 0,
+    "sample_norm_": lambda value: _is_number(value) and value > 0,
+    "layer_errors_": lambda value: _are_numbers(value) and min(value) >= 0,
     "reason_": lambda value: isinstance(value, str),
 }
 """The fitted attributes that are stored besides the arrays and the history, and what they are."""
-OPTIONAL = ("code_scale_", "eta_", "reason_")
+OPTIONAL = ("code_scale_", "eta_", "reason_", "loss_weights_", "layer_errors_", "sample_norm_")
 """Those that are stored if they are set."""
 ONLY_TRAINING = ("callback", "graph", "checkpoint")
 """Parameters that are not stored."""
@@ -86,7 +89,7 @@ def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> S
     header, weights = read_model(path, classes)
     try:
         kind = ESTIMATORS[header.get("estimator", "DeepNMF")]
-        model = kind(**header["parameters"])
+        model = kind(**_complete(kind, header["parameters"]))
         _set_fitted(model, header["fitted"])
         model.history_ = header["history"]
         _check_weights(model, weights)
@@ -99,6 +102,11 @@ def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> S
     except DAMAGE as problem:
         reason = problem if type(problem) is ValueError else f"{type(problem).__name__}: {problem}"
         raise damaged(path, reason) from problem
+
+
+def _complete(kind: type[MatrixFactorization], parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters. Older files have no `objective`: there was only one."""
+    return {"objective": "end_to_end"} | parameters if kind is DeepNMF else parameters
 
 
 def _set_fitted(model: MatrixFactorization, fitted: dict[str, Any]) -> None:
@@ -158,6 +166,10 @@ def _checked_notes(notes: Any) -> dict[str, Any]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
 
 
 def _is_count(value: Any) -> bool:

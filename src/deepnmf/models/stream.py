@@ -43,7 +43,7 @@ def learn_batch(model: DeepNMF, X: Any, forget: float) -> None:
         with one_blas_thread(), checked_later():
             if stream is None:
                 stream = _begun(model, plan, samples, known)
-            stream, record = absorb(samples.data, plan, stream, past)
+            stream, record, error = absorb(samples.data, plan, stream, past)
         for W in stream.weights:
             finite(W, "the weights")
         if not math.isfinite(record["objective"]):
@@ -52,14 +52,15 @@ def learn_batch(model: DeepNMF, X: Any, forget: float) -> None:
         _keep(model, plan, samples, stream)
     log.add(record)
     model.history_, model._stride = log.records, log.stride
-    model.reconstruction_err_ = max(2 * (record["objective"] - record["penalty"]), 0.0) ** 0.5
+    model.reconstruction_err_ = max(error, 0.0) ** 0.5
 
 
 def _begun(model: DeepNMF, plan: Plan, samples: Samples, known: bool) -> Stream:
     """The stream before its first batch, with the weights of the model or of pre-training."""
     data = samples.data
     if known:
-        return Stream(tuple(to_device(W, data) for W in model.weights_))
+        weights = tuple(to_device(W, data) for W in model.weights_)
+        return Stream(weights, importance=tuple(getattr(model, "loss_weights_", ())) or None)
     widest = max(plan.sizes)
     if data.shape[-1] < widest:
         warn(
@@ -77,6 +78,8 @@ def _keep(model: DeepNMF, plan: Plan, samples: Samples, stream: Stream) -> None:
     model._stream = stream
     model.weights_ = [samples.home(W) for W in stream.weights]
     model.code_scale_ = 1.0
+    if stream.importance is not None:
+        model.loss_weights_ = list(stream.importance)
     basis = samples.home(basis_of(stream.weights, plan.link)).T
     model.components_ = model.basis() if model.project_codes else basis
     model.n_iter_ = stream.batches
@@ -90,10 +93,11 @@ def _weight_of_past(model: DeepNMF, plan: Plan, forget: float) -> float:
     past = number("forget", forget)
     if past > 1:
         raise ValueError(f"forget: {forget!r} must be between 0 and 1.")
-    if plan.fixed_scale:
+    if plan.fixed_scale and not plan.layered:
         raise ValueError(
-            'partial_fit: scaling="fixed" needs all samples, which a stream does not have. Use '
-            'scaling="paper", or fit with max_memory for data larger than memory.'
+            'partial_fit: scaling="fixed" with an end-to-end loss needs all samples, which a '
+            'stream does not have. Use objective="layers", or scaling="paper", or fit with '
+            "max_memory for data larger than memory."
         )
     if model.project_codes and plan.link.rescales:
         raise ValueError(
