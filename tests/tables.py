@@ -12,6 +12,7 @@ import pytest
 
 import deepnmf
 from deepnmf import DeepNMF, links, penalties, solvers, starts
+from deepnmf.links import LINKS as LINK_TABLE
 from deepnmf.links import Link
 from deepnmf.penalties import Penalty
 from deepnmf.solvers import Coordinate, Nesterov, ProjectedGradient, Solver
@@ -48,7 +49,19 @@ DEEP: list[Callable[..., DeepNMF]] = [
     deepnmf.sdnmf_rl2,
 ]
 SINGLE: list[Callable[..., DeepNMF]] = [deepnmf.nenmf, deepnmf.pgnmf]
-SCALINGS = ["paper", "fixed"]
+SCALINGS = ["paper", "fixed", "layers"]
+"""The paper's objective, with fixed scales, and with fixed scales and a loss on every layer."""
+
+
+def mode(scaling: str, link: str | Link = "identity") -> dict[str, str]:
+    """The parameters of a model for one of `SCALINGS`. A loss on every layer needs a link that is a
+    power; through others it is fixed scales alone."""
+    power = (LINK_TABLE[link] if isinstance(link, str) else link).degree is not None
+    if scaling == "layers" and power:
+        return {"scaling": "fixed", "objective": "layers"}
+    return {"scaling": "paper" if scaling == "paper" else "fixed", "objective": "end_to_end"}
+
+
 LIBRARIES = ["numpy", "torch"]
 DTYPES = ["float64", "float32"]
 BRIEF = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -28,7 +28,8 @@ def X(low_rank):
 def test_nonlinear_models(full, link, model, X, tmp_path):
     X = X if full else X[:5]
     plain, projected = (
-        model((10, 8, 5), link=link, project_codes=project, **QUICK) for project in (False, True)
+        model((10, 8, 5), link=link, project_codes=project, scaling="paper", **QUICK)
+        for project in (False, True)
     )
     H, Z = plain.fit_transform(X), projected.fit_transform(X)
     # What g keeps of the codes, which for some links is less than all, comes back.

@@ -32,7 +32,7 @@ def X():
 def models(X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {link: sdnmf_l((9, 7, 4), mu=1e-2, link=link, **FEW).fit(X) for link in LINKS}
+        return {link: sdnmf_l((9, 7, 4), mu=1e-4, link=link, **FEW).fit(X) for link in LINKS}
 
 
 def leaves(tree, features):

@@ -10,9 +10,10 @@ import pytest
 import scipy.sparse
 
 import deepnmf
-from tests.tables import DEEP, LINKS, NONLINEAR, named
+from tests.tables import DEEP, LINKS, NONLINEAR, each, mode, named
 
 QUICK: dict[str, Any] = {"pretrain_iter": 20, "max_iter": 40, "tol": 0, "random_state": 0}
+PAPER: dict[str, Any] = {"scaling": "paper", **QUICK}
 
 
 def batches(X, size):
@@ -36,8 +37,8 @@ def test_a_stream_comes_near_the_fit(preset, link, digits):
     """On held-out samples, three rounds over all batches close more than half of the gap between
     the first batch and a fit of all of them."""
     samples, held_out = digits[:300], digits[600:700]
-    fit = preset((12, 6), link=link, **QUICK).fit(samples).score(held_out)
-    model = preset((12, 6), link=link, **QUICK).partial_fit(samples[:100])
+    fit = preset((12, 6), link=link, **PAPER).fit(samples).score(held_out)
+    model = preset((12, 6), link=link, **PAPER).partial_fit(samples[:100])
     first = model.score(held_out)
     assert first < fit
     for batch in batches(samples, 100) * 3:
@@ -51,7 +52,7 @@ def test_a_stream_comes_near_the_fit(preset, link, digits):
 def test_the_sums_of_the_past_fade_and_the_batch_is_added(forget, digits):
     """S ← ρ S + H Hᵀ, Q ← ρ Q + X Hᵀ and n ← ρ n + (samples), H being the codes of the batch for
     the weights as they are. The new weights fit these sums no worse than the old ones."""
-    model = deepnmf.dnmf(6, **QUICK).partial_fit(digits[:300])
+    model = deepnmf.dnmf(6, **PAPER).partial_fit(digits[:300])
     for low in (300, 500, 700):
         batch = digits[low : low + 200]
         H, (W,), past = model.transform(batch).T, model.weights_, model._stream
@@ -68,7 +69,7 @@ def test_the_sums_of_the_past_fade_and_the_batch_is_added(forget, digits):
 
 def test_weights_above_a_link_move_by_the_share_of_the_batch(digits):
     """100 samples after 300: a quarter of the step that they take where the past is forgotten."""
-    model = deepnmf.sdnmf_l((12, 6), link="root", **QUICK).partial_fit(digits[:300])
+    model = deepnmf.sdnmf_l((12, 6), link="root", **PAPER).partial_fit(digits[:300])
     whole_step, step = (
         copy.deepcopy(model).partial_fit(digits[300:400], forget=forget).weights_[1]
         - model.weights_[1]
@@ -86,6 +87,25 @@ def test_sparse_and_float32_batches(digits):
         rare.partial_fit(scipy.sparse.csr_array(batch))
     assert dense.weights_[0].dtype == np.float32
     assert rare.score(digits) == pytest.approx(dense.score(digits), rel=1e-4)
+
+
+@each("model,link", DEEP, ["identity", "root"])
+def test_a_loss_on_every_layer_learns_from_batches(model, link, digits):
+    """The sums of all layers fade; batches of a data set come near to a fit of all of it."""
+    settings: dict[str, Any] = {"link": link, **mode("layers"), **QUICK}
+    stream = model((12, 6), **settings)
+    for _ in range(3):
+        for batch in batches(digits[:900], 300):
+            stream.partial_fit(batch, forget=1.0)
+    assert stream._stream.samples == 2700
+    assert len(stream._stream.sums.S) == 2
+    whole = model((12, 6), **settings).fit(digits[:900])
+    once = model((12, 6), **settings).partial_fit(digits[:300])
+    held_out = digits[900:]
+    assert stream.score(held_out) > once.score(held_out)
+    assert stream.score(held_out) > 1.15 * whole.score(held_out)
+    rms = np.sqrt(np.mean(stream.transform(digits[:900]) ** 2, axis=0))
+    assert np.median(rms) == pytest.approx(1, rel=0.2)
 
 
 def test_fit_begins_anew_and_a_fitted_model_learns_on(digits):
@@ -106,11 +126,11 @@ def test_what_cannot_be_learned_by_batches_is_refused(digits):
         with pytest.raises(ValueError, match="forget"):
             model.partial_fit(digits, forget=forget)
     with pytest.raises(ValueError, match='scaling="fixed"'):
-        deepnmf.sdnmf_l((12, 6), scaling="fixed").partial_fit(digits)
+        deepnmf.sdnmf_l((12, 6), **mode("fixed")).partial_fit(digits)
     with pytest.raises(ValueError, match="one batch in memory"):
         model.partial_fit([digits, digits])
     with pytest.raises(ValueError, match="project_codes"):
-        deepnmf.dnmf((12, 6), link="tanh", project_codes=True).partial_fit(digits)
+        deepnmf.dnmf((12, 6), link="tanh", project_codes=True, scaling="paper").partial_fit(digits)
     model.partial_fit(digits)
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(digits[:, :-1])

@@ -12,7 +12,7 @@ from deepnmf.cli.inputs import DTYPES, NORMALIZE
 from deepnmf.data.datasets import DATASETS
 from deepnmf.experiments import EXPERIMENTS
 from deepnmf.links import LINKS
-from deepnmf.models.settings import SCALINGS
+from deepnmf.models.settings import OBJECTIVES, SCALINGS
 from deepnmf.samples.place import DEVICES
 from deepnmf.solvers import SOLVERS
 from deepnmf.starts import STARTS
@@ -46,7 +46,8 @@ def test_the_help_of_fit_has_every_name(call, monkeypatch):
     monkeypatch.setitem(LINKS, "cubic", LINKS["root"])  # a new link appears in the help by itself
     code, out, _ = call("fit", "--help")
     assert code == 0
-    for table in (LINKS, SOLVERS, STARTS, DATASETS, DEVICES, SCALINGS, DTYPES, NORMALIZE):
+    modes = (SCALINGS, OBJECTIVES, DTYPES, NORMALIZE)
+    for table in (LINKS, SOLVERS, STARTS, DATASETS, DEVICES, *modes):
         assert set(table) <= words(out)
     assert "{links}" not in out
 

@@ -28,7 +28,7 @@ def test_ctrl_c_ends_a_study_and_the_fit_it_interrupted_has_no_rows(call, data, 
 
     options = ("--layers", "8,5", "--models", "sdnmf/l", "--folds", "2", "--runs", "2", "--set")
     arguments = ("study", data, "-o", tmp_path, *options)
-    few = ("max_iter=5", "--set", "pretrain_iter=5", "--set", "tol=0")
+    few = ("max_iter=5", "--set", "pretrain_iter=5", "--set", "tol=0", "--set", "scaling=paper")
     with pytest.MonkeyPatch.context() as patch:
         note = Watch.note
         patch.setattr(Watch, "note", lambda self, r, w: (note(self, r, w), press(r))[0])

