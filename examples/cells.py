@@ -28,7 +28,7 @@ X = (normalize(counts, norm="l1") * np.median(counts.sum(axis=1))).log1p()
 names = data.feature_names
 genes = np.arange(X.shape[1]).astype(str) if names is None else np.asarray(names)
 
-model = sdnmf_rl1((8, 4), mu=1e-2, lam=1e-2, scaling="fixed", random_state=0).fit(X)
+model = sdnmf_rl1((8, 4), random_state=0).fit(X)
 share = model.components_ / model.components_.sum(axis=0).clip(1e-12)
 for program, row in enumerate(model.components_ * share):  # high here and low elsewhere
     print(f"program {program}:", ", ".join(genes[np.argsort(-row)[:6]]))

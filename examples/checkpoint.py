@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from deepnmf import Checkpoint, sdnmf_l
 
 X = load_digits().data / 16
-settings = {"mu": 1e-3, "scaling": "fixed", "random_state": 0}
+settings = {"random_state": 0}
 file = Path("digits.ckpt")
 
 

@@ -14,7 +14,7 @@ pixels = orl.X.reshape(400, 112, 92)[:, ::4, ::4].reshape(400, -1)  # 28 x 23, f
 X = np.float32(pixels / 255)
 shape = (28, 23)
 
-model = sdnmf_l((60, 25), mu=1e-3, scaling="fixed", pretrain_iter=20, max_iter=30, random_state=0)
+model = sdnmf_l((60, 25), pretrain_iter=20, max_iter=30, random_state=0)
 Z = model.fit_transform(X)
 print(model.status_)
 scores = cluster_scores(Z, orl.y, normalize="l2")

@@ -26,7 +26,7 @@ X = vectorizer.fit_transform(text.strip().splitlines())
 words = vectorizer.get_feature_names_out()
 
 narrow, broad = (5, 3) if text is TEXTS else (60, 20)
-model = sdnmf_l((narrow, broad), mu=1e-3, scaling="fixed", random_state=0).fit(X)
+model = sdnmf_l((narrow, broad), random_state=0).fit(X)
 for topic in range(broad):
     print(explain(model, unit=topic, feature_names=words, top=2, features=5))
 for layer in summaries(model, X):
