@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 
 import deepnmf
 from deepnmf.arrays import to_device
-from deepnmf.core.layered import LayeredStage, encode_layers, split_rows, unit_weights
+from deepnmf.core.layer_codes import encode_layers, split_rows, unit_weights
+from deepnmf.core.layered import LayeredStage
 from deepnmf.links import Identity, Link
 from deepnmf.penalties import L1, SquaredL1, Zero
 from deepnmf.solvers import Coordinate, Nesterov

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from deepnmf.arrays import Array, Recipe, spread
 from deepnmf.core.encoding import encode
 from deepnmf.core.extrapolation import Extrapolated
-from deepnmf.core.layered import LayeredFactors, LayeredStage, encode_layers
+from deepnmf.core.layer_codes import encode_layers
+from deepnmf.core.layered import LayeredFactors, LayeredStage
 from deepnmf.core.linear import LinearStage
 from deepnmf.core.nonlinear import NonlinearStage
 from deepnmf.core.scaling import Scaling
