@@ -1,7 +1,7 @@
 """Ctrl-C, remembered until it is acted on.
 
 Python raises KeyboardInterrupt wherever it happens to be. In a destructor, in a callback or behind
-a broad `except` it is dropped, and the work goes on. Presses are therefore counted here, and long
+a broad `except` it is dropped, and the work continues. Presses are therefore counted here, and long
 work asks whether one is waiting. This module imports nothing slow: the command line uses it first.
 """
 
@@ -51,7 +51,7 @@ class remembered:
     """Count the presses of Ctrl-C; each still raises KeyboardInterrupt.
 
     Another handler than Python's own stays as it is, so that Ctrl-C stays ignored where it was, and
-    an outer `remembered` goes on counting. Threads other than the main one have no handlers.
+    an outer `remembered` keeps counting. Threads other than the main one have no handlers.
     """
 
     def __enter__(self) -> Self:
