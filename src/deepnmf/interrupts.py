@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 AGAIN = 0.02
 """Seconds after which a KeyboardInterrupt that Python dropped is raised again."""
+TOGETHER = 0.1
+"""Presses within so many seconds raise one KeyboardInterrupt. A second one could break off the
+cleaning up after the first."""
 
 
 class Presses:
@@ -26,6 +30,8 @@ class Presses:
     taken = 0
     held = False
     """Whether a press waits instead of raising KeyboardInterrupt."""
+    raised = -TOGETHER
+    """When a press last raised KeyboardInterrupt, by the monotonic clock."""
 
 
 PRESSES = Presses()
@@ -68,7 +74,11 @@ class remembered:
 
 
 class held:
-    """Let Ctrl-C wait until the end of a short piece of work, such as writing a file."""
+    """Let Ctrl-C wait until the end of a short piece of work, such as writing a file; or longer,
+    until somebody asks."""
+
+    def __init__(self, *, longer: bool = False) -> None:
+        self.longer = longer
 
     def __enter__(self) -> Self:
         self.before = PRESSES.held
@@ -79,7 +89,7 @@ class held:
         self, kind: type[BaseException] | None, problem: Any, trace: TracebackType | None
     ) -> None:
         PRESSES.held = self.before
-        if kind is None:
+        if kind is None and not self.longer:
             check()
 
 
@@ -107,6 +117,7 @@ def _listen() -> bool:
         return False
     PRESSES.count = PRESSES.taken = 0
     PRESSES.held = False
+    PRESSES.raised = -TOGETHER
     try:
         signal.signal(signal.SIGINT, _pressed)
     except ValueError:  # not the main thread
@@ -116,7 +127,9 @@ def _listen() -> bool:
 
 def _pressed(_number: int, _frame: FrameType | None) -> None:
     PRESSES.count += 1
-    if not PRESSES.held:
+    now = time.monotonic()
+    if not PRESSES.held and now - PRESSES.raised >= TOGETHER:
+        PRESSES.raised = now
         raise KeyboardInterrupt
 
 

@@ -16,8 +16,11 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
     Exit codes: 0 done, 1 the run failed, 2 wrong use, 130 interrupted.
     """
-    interrupts.listen_until_exit()
-    code = main(arguments)
+    try:
+        interrupts.listen_until_exit()
+        code = main(arguments)
+    except KeyboardInterrupt:  # in the first moments, before `main` can take it
+        code = _interrupted()
     interrupts.ignore_from_now()
     sys.exit(code)
 
@@ -32,8 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BaseException:  # an interrupted import can fail in any way
             if not interrupts.waiting():
                 raise
-            interrupts.PRESSES.held = True
-            code = 130
-            sys.stderr.write("error: interrupted.\n")
+            code = _interrupted()
         interrupts.take()
         return code
+
+
+def _interrupted() -> int:
+    """Say so, and return the exit code. Another press waits."""
+    interrupts.PRESSES.held = True
+    sys.stderr.write("error: interrupted.\n")
+    return 130

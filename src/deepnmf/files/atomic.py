@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from deepnmf import interrupts
+
 fcntl: Any
 try:
     import fcntl
@@ -73,21 +75,29 @@ def explained(path: Path, state: str = "") -> Iterator[None]:
 def _temporary(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
     """A file that only its owner can read, beside `path`. It is locked while it is written, so
     that `remove_leftovers` can tell it from one whose writer died."""
+    temporary: Path | None = None
+    try:
+        with interrupts.held(longer=True):  # Ctrl-C finds no file, or one that is known
+            file, temporary = _created(path)
+        with file:
+            yield file, temporary
+    finally:
+        if temporary is not None:
+            with interrupts.held(longer=True):
+                temporary.unlink(missing_ok=True)
+
+
+def _created(path: Path) -> tuple[BinaryIO, Path]:
+    """A new temporary file for `path`, locked."""
     while True:
         descriptor, name = tempfile.mkstemp(".part", _prefix(path), path.parent)
-        temporary = Path(name)
         file = os.fdopen(descriptor, "wb")
         if fcntl is not None:
             with contextlib.suppress(OSError):  # some network file systems have no locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_nlink:
-            break
+            return file, Path(name)
         file.close()  # another process took it for a leftover before it was locked
-    try:
-        with file:
-            yield file, temporary
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _prefix(path: Path) -> str:
