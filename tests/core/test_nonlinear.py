@@ -173,12 +173,18 @@ def _value(h, weights, link, x):
     return error @ error / 2, slope
 
 
-@pytest.mark.parametrize("samples", [40, pytest.param(400, marks=pytest.mark.long)])
+BRIEFLY = {"max_iter": 20, "pretrain_iter": 20, "tol": 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("samples", "trained"),
+    [(40, BRIEFLY), *(pytest.param(400, how, marks=pytest.mark.long) for how in (BRIEFLY, {}))],
+)
 @pytest.mark.parametrize("sizes", [(16, 8), (20, 10, 5)])
 @pytest.mark.parametrize("link", NONLINEAR, ids=named)
-def test_encoding_leaves_nothing_to_gain(link, sizes, samples, digits):
+def test_encoding_leaves_nothing_to_gain(link, sizes, samples, trained, digits):
     X = digits[:samples]
-    settings = plan(deepnmf.dnmf, sizes, link=link, max_iter=20, pretrain_iter=20, tol=1e-4)
+    settings = plan(deepnmf.dnmf, sizes, link=link, objective="end_to_end", **trained)
     weights = train(digits[::5].T, settings, generators(0)).weights
     for x, h in zip(X, settings.encode(X.T, weights).T, strict=True):
         before, _ = _value(h, weights, link, x)

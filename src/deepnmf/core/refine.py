@@ -53,6 +53,14 @@ GAIN, PATIENCE = 1e-7, 4
 its value, or by less than rounding hides."""
 SINGLE, FILL = 2, 0.05
 """Starts from single parts, and what the other parts have then."""
+JUMPS_TO = (
+    (0.0, 0.0), (1 / 8, 0.0), (1 / 2, 0.0), (8.0, 0.0), (0.0, 1.0), (0.0, 10.0), (0.0, 1e3),
+    (0.0, 1e5),
+)  # fmt: skip
+"""Where an entry h jumps to: a h + b u, as (a, b). At u, A has an entry of 1."""
+JUMPS, ENTRIES, JUMP_GAIN = 10, 64, 1e-6
+"""The most rounds of jumps, the most entries per round, and by what share of its value f must
+fall."""
 ROUNDS, BATCH = 1000, 20
 """The most steps tried per sample, and how many before finished samples are removed."""
 SHORTEST = 1e-9
@@ -126,7 +134,51 @@ def encode_through(X: Array, weights: Sequence[Array], link: Link, penalty: Pena
         for H in _starts(link, weights, M, P)
     )
     best = reduce(lambda a, b: b.merged(variable.change(a, b) < 0, a), ends)
+    if math.isfinite(link.domain[1]):  # φ is bounded, and flat for large codes
+        best = _jumped(best, variable, half_norms)
     return best.codes[-1][..., :samples]
+
+
+def _jumped(chain: Chain, variable: Variable, half_norms: Array) -> Chain:
+    """The pass after jumps of single entries that lower f, and steps from where they lead.
+
+    Where a link is nearly flat, gradients vanish far from any minimum.
+    """
+    xp, H = namespace(chain.P), variable.value(chain)
+    unit = 1 / divisor(xp.max(chain.weights[-1], axis=-2, keepdims=True).mT)
+    now, places = chain, None
+    for number in range(JUMPS):
+        before = now
+        value = half_norms + column_dots(now.G - now.P, now.codes[0]) / 2
+        least = JUMP_GAIN * value + epsilon(H) * half_norms
+        now = _lowered(_jump(now, variable, unit, least, number), variable, half_norms)
+        codes = variable.value(now)
+        H = codes if places is None else put_columns(H, places, codes)
+        gained = variable.change(before, now) < -least
+        left = int(xp.max(xp.sum(xp.astype(gained, xp.int64), axis=-1)))
+        if left == 0:
+            break
+        order = _first(~gained, left)
+        places = order if places is None else xp.take_along_axis(places, order, axis=-1)
+        half_norms = take_columns(half_norms, order)
+        codes, P = take_columns(codes, order), take_columns(now.P, order)
+        now = Chain.forward(chain.link, chain.weights, codes, chain.M, P)
+    return Chain.forward(chain.link, chain.weights, H, chain.M, chain.P)
+
+
+def _jump(chain: Chain, variable: Variable, unit: Array, least: Array, number: int) -> Chain:
+    """The pass after every entry has tried to jump, or `ENTRIES` of them: other ones each time."""
+    xp = namespace(chain.P)
+    size = unit.shape[-2]
+    rows = eye(size, chain.P) > 0
+    for step in range(min(size, ENTRIES)):
+        part = (number * ENTRIES + step) % size
+        for factor, reach in JUMPS_TO:
+            H = variable.value(chain)
+            moved = xp.where(rows[:, part : part + 1], factor * H + reach * unit, H)
+            tried = variable.moved(chain, moved)
+            chain = tried.merged(variable.change(chain, tried) < -least, chain)
+    return chain
 
 
 def _starts(link: Link, weights: Sequence[Array], M: Array, P: Array) -> Iterator[Array]:
@@ -173,11 +225,17 @@ def _lowered(chain: Chain, variable: Variable, half_norms: Array) -> Chain:
         left = int(xp.max(xp.sum(xp.astype(~search.finished, xp.int64), axis=-1)))
         if left == 0:
             break
-        left = min(-(-left // WIDTH) * WIDTH, now.shape[-1])
-        order = xp.argsort(xp.astype(search.finished, xp.int8), axis=-1, stable=True)[..., :left]
+        order = _first(search.finished, left)
         search = search.columns(order)
         places = order if places is None else xp.take_along_axis(places, order, axis=-1)
     return Chain.forward(chain.link, chain.weights, H, chain.M, chain.P)
+
+
+def _first(finished: Array, left: int) -> Array:
+    """The places of unfinished samples, and of as many others as a multiple of `WIDTH` needs."""
+    xp = namespace(finished)
+    left = min(-(-left // WIDTH) * WIDTH, finished.shape[-1])
+    return xp.argsort(xp.astype(finished, xp.int8), axis=-1, stable=True)[..., :left]
 
 
 def _begin(chain: Chain, variable: Variable, half_norms: Array) -> Search:
