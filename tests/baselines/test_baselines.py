@@ -303,6 +303,32 @@ def test_the_projection_on_a_sparseness_is_the_nearest_point(rng):
     assert np.linalg.norm(x - nearest) <= np.linalg.norm(x - best, axis=0).min() + 1e-9
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("wanted", [0.3, 0.7, 0.95])
+def test_equal_entries_can_have_any_sparseness(wanted, dtype):
+    F = np.stack([np.ones(9), np.r_[np.ones(7), 0, 0], np.full(9, 1e-3)], axis=1).astype(dtype)
+    np.testing.assert_allclose(sparseness(with_sparseness(F, wanted)), wanted, rtol=1e-3)
+
+
+@pytest.mark.parametrize("X", [np.full((6, 8), 2.0), np.eye(5)[:, [0, 0, 1, 2, 2]]])
+def test_hoyer_never_rises_on_equal_entries(X):
+    model = HoyerNMF(1, max_iter=5, tol=0, random_state=0).fit(X)
+    assert np.diff(laws.objectives(model.history_)).max() <= 1e-9 * np.sum(X**2)
+
+
+def test_deep_semi_is_never_worse_than_nothing(rng):
+    X = 1e48 * rng.random((5, 40))
+    model = DeepSemiNMF((7, 7), link="sigmoid", pretrain_iter=1, max_iter=4, random_state=0).fit(X)
+    assert model.reconstruction_err_ <= np.linalg.norm(X)
+
+
+def test_up_propagation_measures_close_fits_in_single_precision():
+    X = np.full((900, 2), 5.8, "float32")
+    model = UpPropagationNMF((1, 2, 3), max_iter=5, tol=0, random_state=21).fit(X)
+    measured = model.history_[-1]["objective"]
+    np.testing.assert_allclose(measured, model.reconstruction_err_**2 / 2, atol=1e-6 * X.size)
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_the_bound_on_nonzeros_is_held_exactly(count, digits):
     model = L0NMF(10, nonzeros_H=count, nonzeros_W=20, max_iter=15, tol=0, random_state=0)

@@ -14,6 +14,7 @@ from deepnmf.arrays import (
     at_least,
     choose,
     choose_each,
+    epsilon,
     gram,
     inner,
     namespace,
@@ -21,17 +22,21 @@ from deepnmf.arrays import (
     to_device,
 )
 from deepnmf.arrays.draws import Generators
+from deepnmf.core.encoding import squared_error
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.loop import descend
 from deepnmf.core.passes import Sums
 from deepnmf.core.stage import Descent
 from deepnmf.core.training import Run, Trained
 from deepnmf.core.watch import Watch
-from deepnmf.links import Link
+from deepnmf.links import Identity, Link
 from deepnmf.models.base import Callback, MatrixFactorization, Seed
 from deepnmf.models.settings import layer_sizes, link_of, part_count, start_of
 from deepnmf.samples.base import Samples
 from deepnmf.starts import Given, Start
+
+CLOSE = 1e-2
+"""In single precision, sums over samples are too coarse for a fit as close as this."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,21 @@ class LeastSquares(Descent):
         return state.weights[0]
 
     def objective(self, state: State) -> tuple[Array, Array]:
-        """½‖X − Ψ H‖²."""
+        """½‖X − X̂‖², from the sums of the sweep if they are precise enough."""
         assert state.sums is not None
         S, Q = state.sums
         basis = self.basis(state)
-        square = gram(namespace(basis).astype(basis, S.dtype, copy=False))
+        xp = namespace(basis)
+        square = gram(xp.astype(basis, S.dtype, copy=False))
         fit = fit_of_sums(self.half_norm, basis, square, S, Q)
+        coarse = epsilon(S) > 1e-10
+        if coarse and bool(xp.any(fit < CLOSE * self.half_norm)):
+            fit = self.squared_error(state) / 2
         return fit, 0 * fit
+
+    def squared_error(self, state: State) -> Array:
+        """‖X − X̂‖²."""
+        return squared_error(self.X, (self.basis(state),), Identity(), state.H)
 
 
 class Baseline(MatrixFactorization):

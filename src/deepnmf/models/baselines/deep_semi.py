@@ -11,6 +11,7 @@ from deepnmf.arrays import (
     epsilon,
     gram,
     inner,
+    namespace,
     to_double,
     transposed_product,
 )
@@ -198,10 +199,19 @@ class SignedThrough(Signed):
         first = self._chain(state).codes[0] if first is None else first
         sums = precise_sums(self.X, first)
         before = state.weights[0]
-        best = least_squares_weights(sums, before, caution=before.shape[-1])
-        lower = self._error((best,), first) <= self._error((before,), first)
-        W = choose(lower[..., None, None], best, before)
+        caution = before.shape[-1]
+        best = least_squares_weights(sums, before, caution)
+        error = self._error((best,), first)
+        W = self._lower(best, error, before, first)
+        if bool(namespace(error).any(error > 2 * self.half_norm)):
+            # Worse than no weights at all: the ones before are too large to start from.
+            fresh = least_squares_weights(sums, None, caution)
+            W = self._lower(fresh, self._error((fresh,), first), W, first)
         return replace(state, weights=(W, *state.weights[1:]), sums=sums)
+
+    def _lower(self, new: Array, error: Array, old: Array, first: Array) -> Array:
+        """W_1 with the smaller error; `error` is that of the new one."""
+        return choose((error <= self._error((old,), first))[..., None, None], new, old)
 
     def objective(self, state: State) -> tuple[Array, Array]:
         """½‖X − X̂‖². W_1 can be so large that sums would cancel."""

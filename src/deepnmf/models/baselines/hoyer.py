@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deepnmf.arrays import Array, at_least, column_dots, namespace, positive
+from deepnmf.arrays import Array, at_least, column_dots, namespace, positive, to_device
 from deepnmf.models.baselines.constrained import ConstrainedNMF, Constraint, residual
 from deepnmf.models.settings import number
 from deepnmf.solvers.quadratic import Quadratic
@@ -15,6 +15,8 @@ STEPS = 10
 CODING = 200
 """Steps that `transform` takes from the nonnegative least squares solution."""
 HALVINGS = 40
+TIED = 1e-4
+"""By how much the ratio of norms may be off. If it is more, equal entries are the cause."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -106,27 +108,48 @@ def with_sparseness(F: Array, wanted: float) -> Array:
     """The nearest matrix ≥ 0 whose columns have that sparseness.
 
     Column by column it is a multiple of max(x − τ, 0), with τ such that ‖·‖₁/‖·‖₂ is right. That
-    ratio falls as τ rises, so bisection finds τ. The nearest point of some columns would be 0,
-    which has no sparseness: they keep a length that is lost in rounding.
+    ratio falls as τ rises, so bisection finds τ. If the largest entries of a column are equal, they
+    can be too many for any τ. All ways to share among them are then equally near, and earlier
+    entries get more. The nearest point of some columns would be 0, which has no sparseness: they
+    keep a length that is lost in rounding.
     """
     xp = namespace(F)
     rows = F.shape[-2]
     if rows == 1:
         return positive(F)
     ratio = rows**0.5 - wanted * (rows**0.5 - 1)
-    high = xp.max(F, axis=-2, keepdims=True)
-    least = 1e-30 * xp.max(xp.abs(F), axis=(-2, -1), keepdims=True)
-    spread = xp.maximum(high - xp.min(F, axis=-2, keepdims=True), least)
-    low = high - (1 + 100 / wanted) * spread
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        cut = positive(F - middle)
-        total = xp.sum(cut, axis=-2, keepdims=True)
-        dense = total * total > ratio * ratio * column_dots(cut, cut)
-        low, high = xp.where(dense, middle, low), xp.where(dense, high, middle)
-    cut = positive(F - low)
+    cut = _cut(F, ratio, 100 / wanted)
+    dense = _ratios(cut) > (1 + TIED) * ratio
+    if bool(xp.any(dense)):
+        ramp = xp.astype(xp.arange(rows, 0, -1), F.dtype) / rows
+        ramp = xp.where(cut > 0, to_device(ramp, F)[:, None], xp.zeros_like(F))
+        cut = xp.where(dense, _cut(ramp, ratio, 100 / wanted), cut)
     size = xp.sqrt(column_dots(cut, cut))
     direction = cut / xp.where(size > 0, size, xp.ones_like(size))
     length = positive(column_dots(F, direction))
     least = float(xp.finfo(F.dtype).eps) * xp.max(length, axis=-1, keepdims=True)
     return direction * xp.maximum(length, least)
+
+
+def _cut(F: Array, ratio: float, reach: float) -> Array:
+    """max(x − τ, 0) of every column, with the largest τ for which ‖·‖₁/‖·‖₂ is at least `ratio`."""
+    xp = namespace(F)
+    high = xp.max(F, axis=-2, keepdims=True)
+    sizes = xp.max(xp.abs(F), axis=-2, keepdims=True)
+    least = xp.maximum(
+        float(xp.finfo(F.dtype).eps) * sizes, 1e-30 * xp.max(sizes, axis=-1, keepdims=True)
+    )
+    spread = xp.maximum(high - xp.min(F, axis=-2, keepdims=True), least)
+    low = high - (1 + reach) * spread
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        dense = _ratios(positive(F - middle)) > ratio
+        low, high = xp.where(dense, middle, low), xp.where(dense, high, middle)
+    return positive(F - low)
+
+
+def _ratios(F: Array) -> Array:
+    """‖x‖₁/‖x‖₂ of every column x ≥ 0; 0 for a column of zeros."""
+    xp = namespace(F)
+    size = xp.sqrt(column_dots(F, F))
+    return xp.sum(F, axis=-2, keepdims=True) / xp.where(size > 0, size, xp.ones_like(size))

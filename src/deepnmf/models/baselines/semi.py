@@ -145,12 +145,14 @@ def solved(S: Array, Q: Array, before: Array | None, rounding: float) -> Array:
 
 
 def better(new: Array, old: Array, sums: Sums, basis: Array | None = None) -> Array:
-    """The W with the smaller ½‖X − ΨWH‖². Because of rounding, that can be the old one."""
+    """The W with the smaller ½‖X − ΨWH‖². The old one if the new one gains less than rounding: it
+    can be so large that it loses more when it is used."""
     values = []
     for W in (new, old):
         F = to_double(W if basis is None else basis @ W)
         values.append(precise_inner(gram(F), sums.S) / 2 - precise_inner(to_double(sums.Q), F))
-    return choose((values[0] <= values[1])[..., None, None], new, old)
+    least = epsilon(old) * namespace(old).abs(values[1])
+    return choose((values[0] < values[1] - least)[..., None, None], new, old)
 
 
 def semi_step(H: Array, A: Array, B: Array) -> tuple[Array, Array]:

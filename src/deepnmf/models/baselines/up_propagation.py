@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deepnmf.arrays import Array, gram, inner, namespace, transposed_product
 from deepnmf.core.chain import Chain
-from deepnmf.core.encoding import encode, layer_input
+from deepnmf.core.encoding import encode, layer_input, squared_error
 from deepnmf.core.line_search import TRIALS, Variable
 from deepnmf.core.passes import add_up
 from deepnmf.core.revival import count_dead
@@ -108,6 +108,10 @@ class UpPropagation(LeastSquares):
         sums = add_up(self.X, chain.codes[0])
         W, residual_W = multiply(chain.weights[0], sums.Q, chain.weights[0] @ sums.S)
         return State((W, *chain.weights[1:]), chain.codes[-1], residual + residual_W, sums)
+
+    def squared_error(self, state: State) -> Array:
+        """‖X − X̂‖²."""
+        return squared_error(self.X, state.weights, self.link, state.H)
 
     def dead(self, state: State) -> Array:
         """The number of units, in all layers, that have no effect on X̂."""
