@@ -254,3 +254,12 @@ def matched(A, B):
     A, B = (np.asarray(F) / np.linalg.norm(F, axis=0) for F in (A, B))
     rows, columns = linear_sum_assignment(-(A.T @ B))
     return (A.T @ B)[rows, columns].mean(), columns
+
+
+@pytest.mark.parametrize("link", ["identity", "root"])
+def test_codes_of_training_samples_have_unit_rms_at_every_layer(link, digits):
+    X = digits[:300]
+    model = deepnmf.sdnmf_l((16, 8), link=link, random_state=0).fit(X)
+    for layer in (1, 2):
+        Z = model.transform(X, layer=layer)
+        np.testing.assert_allclose(np.sqrt(np.mean(Z**2, axis=0)), 1, atol=0.02)

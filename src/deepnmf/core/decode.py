@@ -10,6 +10,8 @@ from deepnmf.links import Link
 
 def decode(weights: Sequence[Array], link: Link, H: Array) -> Array:
     """What the codes H of the last of these layers decode to: W_1 φ(W_2 … φ(W_l H))."""
+    if link.linear:
+        return matmul(product(weights), H)
     return matmul(weights[0], first_codes(weights, link, H))
 
 

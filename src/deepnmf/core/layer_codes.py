@@ -18,6 +18,7 @@ from deepnmf.arrays import (
     divisor,
     eye,
     gram,
+    in_order,
     inner,
     is_numpy,
     matmul,
@@ -195,7 +196,10 @@ def unit_weights(
         W = W if carried is None else carried * W
         norms = xp.sqrt(column_dots(W, W))
         empty = norms <= float(xp.finfo(W.dtype).tiny) ** 0.5
-        unit.append(xp.where(empty, 0 * W if before is None else before[layer], W / divisor(norms)))
+        W = W / divisor(norms)
+        if bool(xp.any(empty)):
+            W = xp.where(empty, 0 * W if before is None else before[layer], W)
+        unit.append(W)
         scales.append(xp.where(empty, 0 * norms, norms).mT)
         carried = scales[-1] ** (1 / degree_of(link))
     return tuple(unit), scales
@@ -244,7 +248,7 @@ def encode_layers(
     layer: int,
 ) -> Array:
     """The codes of X at a layer (1 … L): of the codes of all layers, found together."""
-    unit, scales = unit_weights(weights, link)
+    unit, scales = unit_weights([in_order(W) for W in weights], link)
     grams = tuple(gram(W) for W in unit)
     problem = codes_of_layers(unit, importance, grams, link, penalties_W, penalties_H)
     return by_samples(_encoded, X, problem, divisor(scales[layer - 1]), layer)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 from deepnmf.arrays import (
@@ -31,7 +30,6 @@ from deepnmf.arrays import (
     ahead,
     by_samples,
     choose,
-    choose_each,
     column_dots,
     divisor,
     epsilon,
@@ -42,7 +40,7 @@ from deepnmf.arrays import (
     pass_over,
     scalars,
     sums_over_samples,
-    take_rows,
+    to_double,
     trace,
 )
 from deepnmf.core.encoding import squared_error
@@ -53,6 +51,14 @@ from deepnmf.core.layer_codes import (
     degree_of,
     unit_weights,
 )
+from deepnmf.core.layer_factors import (
+    LayeredFactors,
+    LayerSums,
+    canonical,
+    diagonal,
+    grouped,
+    scaled_sums,
+)
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.scaling import Scaling
 from deepnmf.core.stage import Result, Stage
@@ -62,67 +68,6 @@ from deepnmf.solvers import Solver
 from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import weights_problem
 from deepnmf.starts import best_scale
-
-
-class LayerSums(NamedTuple):
-    """All that the weights need to know about the samples, layer by layer."""
-
-    S: tuple[Array, ...]
-    """H_l H_lᵀ."""
-    Q: tuple[Array, ...]
-    """U_{l−1} H_lᵀ; for layer 1, X H_1ᵀ."""
-    squares: tuple[Array, ...]
-    """‖u‖² for every row u of U_1 … U_{L−1}, as (…, k_l, 1)."""
-    totals: tuple[Array, ...]
-    """The sum of every row of H_l, as (…, k_l, 1)."""
-
-
-@dataclass(frozen=True)
-class LayeredFactors:
-    """The factors of all layers between two sweeps."""
-
-    weights: tuple[Array, ...]
-    codes: Array
-    """U_1 … U_{L−1} and H_L, one below the other."""
-    importance: tuple[Array, ...]
-    """a_1 = 1, a_2, …, a_L, each as (…, 1, 1)."""
-    sums: LayerSums
-    memories: tuple[SolverMemory, ...]
-    """The solver's memories of each W_l, and last of the codes."""
-    residual: Array
-    """As in `Factors`."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(W.shape[-1] for W in self.weights)
-
-    @property
-    def H(self) -> Array:
-        """The codes of the last layer."""
-        rows = self.codes.shape[-2]
-        return take_rows(self.codes, rows - self.sizes[-1], rows)
-
-    @property
-    def used(self) -> Array:
-        """Which rows of H_L have an entry > 0."""
-        S = self.sums.S[-1]
-        return namespace(S).linalg.diagonal(S) > 0
-
-    @cached_property
-    def grams(self) -> tuple[Array, ...]:
-        """W_lᵀW_l: for the objective, and again for the next codes."""
-        return tuple(gram(W) for W in self.weights)
-
-    def kept(self, active: Array, before: LayeredFactors) -> LayeredFactors:
-        """These factors for the runs that continue, `before` for those that have stopped."""
-        keep = active[..., None, None]
-        pairs = zip(self.sums, before.sums, strict=True)
-        return replace(
-            self,
-            weights=choose_each(keep, self.weights, before.weights),
-            codes=choose(keep, self.codes, before.codes),
-            sums=LayerSums(*(choose_each(keep, new, old) for new, old in pairs)),
-        )
 
 
 def _lowered(
@@ -139,12 +84,6 @@ def _started(X: Array, problem: CodesOfLayers, solver: Solver) -> Array:
 
 def _sums(X: Array, Z: Array, problem: CodesOfLayers) -> tuple[Array, ...]:
     return problem.sums(X, Z)
-
-
-def _grouped(sums: Sequence[Array], layers: int) -> LayerSums:
-    S, Q = sums[:layers], sums[layers : 2 * layers]
-    squares, totals = sums[2 * layers : 3 * layers - 1], sums[3 * layers - 1 :]
-    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals))
 
 
 class Learned(NamedTuple):
@@ -191,6 +130,10 @@ class LayeredStage(Stage[LayeredFactors]):
         """The mean fall. Single falls are hidden by rounding long before the parts have settled."""
         return added(falls) / len(falls)
 
+    def negligible(self, tol: float) -> Array:
+        """As in other stages, if all layers have this relative error."""
+        return sum(self.layer_weights) * super().negligible(tol)
+
     @property
     def degree(self) -> float:
         return degree_of(self.link)
@@ -206,7 +149,7 @@ class LayeredStage(Stage[LayeredFactors]):
         sums = self._add_up(problem, Z)
         if self.rescaled and layers == 1:
             s = scalars(best_scale(inner(sums.Q[0], weights[0]), problem.grams[0], sums.S[0]), one)
-            weights, Z, sums = (s * weights[0],), s * Z, _scaled_sums(sums, (s,), None)
+            weights, Z, sums = (s * weights[0],), s * Z, scaled_sums(sums, (s,), None)
         factors = LayeredFactors(
             weights, Z, (one,) * layers, sums, memories=(None,) * (layers + 1), residual=zero
         )
@@ -235,11 +178,13 @@ class LayeredStage(Stage[LayeredFactors]):
         coded = replace(
             factors,
             codes=passed.stored,
-            sums=_grouped(sums, layers),
+            sums=grouped(sums, layers),
             memories=(*factors.memories[:-1], passed.collected),
             residual=mapping * sizes + 0 * factors.residual,
+            fits=(),
         )
-        return self._update_weights(coded)
+        swept = self._update_weights(coded)
+        return replace(swept, fits=self._fits(swept))
 
     def recipe(self, factors: LayeredFactors) -> Recipe:
         """How to compute lost codes again."""
@@ -250,17 +195,35 @@ class LayeredStage(Stage[LayeredFactors]):
 
     def objective(self, factors: LayeredFactors) -> tuple[Array, Array]:
         """f and its penalties per run, from the sums in double precision."""
-        half = self.half_norm
         fit = penalty = 0 * inner(factors.weights[0], factors.weights[0])
-        for layer, W in enumerate(factors.weights):
-            S, Q = factors.sums.S[layer], factors.sums.Q[layer]
+        for layer, own in enumerate(self._fits(factors)):
             a = factors.importance[layer][..., 0, 0]
-            a = namespace(W).astype(a, namespace(W).float64)
-            fit = fit + a * fit_of_sums(half, W, factors.grams[layer], S, Q)
+            a = namespace(a).astype(a, namespace(a).float64)
+            fit = fit + a * own
             penalty = penalty + a * self._penalty(factors, layer)
-            if layer + 1 < len(factors.weights):
-                half = inner(factors.sums.squares[layer], 1 + 0 * factors.sums.squares[layer]) / 2
         return fit + penalty, penalty
+
+    def _fits(self, factors: LayeredFactors) -> tuple[Array, ...]:
+        """½‖U_{l−1} − W_lH_l‖² per run, for every layer."""
+        if factors.fits:
+            return factors.fits
+        halves = self._halves(factors)
+        return tuple(
+            fit_of_sums(half, *of_layer)
+            for half, *of_layer in zip(
+                halves, factors.weights, factors.grams, factors.sums.S, factors.sums.Q, strict=True
+            )
+        )
+
+    def _halves(self, factors: LayeredFactors) -> list[Array]:
+        """½‖U_{l−1}‖² per run, for every layer."""
+        squares = factors.sums.squares
+        return [self.half_norm, *(inner(row, 1 + 0 * row) / 2 for row in squares)]
+
+    def slim(self, factors: LayeredFactors) -> LayeredFactors:
+        """A sweep begins with the codes and needs no U_{l−1}H_lᵀ."""
+        empty = tuple(Q[..., :0, :] for Q in factors.sums.Q)
+        return replace(factors, sums=factors.sums._replace(Q=empty))
 
     def _penalty(self, factors: LayeredFactors, layer: int) -> Array:
         """The penalties of a layer, per run."""
@@ -268,7 +231,7 @@ class LayeredStage(Stage[LayeredFactors]):
         R, R_H = self.penalties_W[layer], self.penalties_H[layer]
         value = inner(W, 0 * W)
         if R.active:
-            value = value + inner(R.columns(W), _diagonal(S))
+            value = value + inner(R.columns(W), diagonal(S))
         if R_H.active:
             totals = factors.sums.totals[layer]
             value = value + R_H.quadratic.of_codes(totals, S)
@@ -286,14 +249,10 @@ class LayeredStage(Stage[LayeredFactors]):
 
     def _errors(self, factors: LayeredFactors) -> Array:
         """‖U_{l−1} − W_lH_l‖/‖U_{l−1}‖ for every layer: (…, L)."""
-        xp, errors, half = namespace(factors.weights[0]), [], self.half_norm
-        for layer, W in enumerate(factors.weights):
-            S, Q = factors.sums.S[layer], factors.sums.Q[layer]
-            fit = fit_of_sums(half, W, factors.grams[layer], S, Q)
-            errors.append(xp.sqrt(fit / divisor(half + 0 * fit)))
-            if layer + 1 < len(factors.weights):
-                half = inner(factors.sums.squares[layer], 1 + 0 * factors.sums.squares[layer]) / 2
-        return xp.stack(errors, axis=-1)
+        pairs = zip(self._fits(factors), self._halves(factors), strict=True)
+        errors = [fit / divisor(half + 0 * fit) for fit, half in pairs]
+        xp = namespace(errors[0])
+        return xp.sqrt(xp.stack(errors, axis=-1))
 
     def _codes(
         self, weights: tuple[Array, ...], importance: tuple[Array, ...], grams: tuple[Array, ...]
@@ -304,13 +263,14 @@ class LayeredStage(Stage[LayeredFactors]):
 
     def _add_up(self, problem: CodesOfLayers, Z: Array) -> LayerSums:
         layers = len(problem.weights)
-        return _grouped(sums_over_samples(_sums, 4 * layers - 1, self.X, Z, problem), layers)
+        return grouped(sums_over_samples(_sums, 4 * layers - 1, self.X, Z, problem), layers)
 
     def _update_weights(self, factors: LayeredFactors) -> LayeredFactors:
         for layer in reversed(range(len(factors.weights))):
             W, memory, mapping = self._update_layer(factors, layer)
             before = factors.weights
-            residual = factors.residual + factors.importance[layer][..., 0, 0] ** 2 * mapping
+            a = to_double(factors.importance[layer][..., 0, 0])  # tiny codes make it large
+            residual = factors.residual + a * a * mapping
             weights = (*before[:layer], W, *before[layer + 1 :])
             memories = (*factors.memories[:layer], memory, *factors.memories[layer + 1 :])
             moved = replace(factors, weights=weights, memories=memories, residual=residual)
@@ -326,17 +286,26 @@ class LayeredStage(Stage[LayeredFactors]):
         """
         W, S, Q = factors.weights[layer], factors.sums.S[layer], factors.sums.Q[layer]
         xp = namespace(W)
-        squares = _diagonal(S)
+        squares = diagonal(S)
         # A part that almost no sample uses stays as it is, so that one can use it later.
         used = squares > epsilon(W) * xp.max(squares, axis=-1, keepdims=True)
+        all_used = bool(xp.all(used))
+        if not all_used:
+            Q = xp.where(used, Q - xp.where(used, 0 * W, W) @ S, W)
+            S = xp.where(used & used.mT, S, 0 * S)
         d = xp.where(used, xp.sqrt(divisor(squares)), xp.ones_like(squares))
         growth = self._cost_of_growth(factors, layer).mT / factors.importance[layer]
-        ridge = xp.where(used, growth / (d * d), 0 * d)
+        ridge = xp.where(used, growth / (d * d), xp.ones_like(d))
         B = S / (d * d.mT) + eye(S.shape[-1], S) * ridge
-        problem = weights_problem(None, B, Q / d, self.penalties_W[layer])
         start = W * d
-        F, memory, mapping = self.solver.update(problem, start, factors.memories[layer])
-        return choose(used, F / d, W), memory, mapping * inner(start, start)
+        size = inner(start, start)
+        Q = Q / d
+        F, memory, mapping = self.solver.update(
+            weights_problem(None, B, Q, self.penalties_W[layer]), start, factors.memories[layer]
+        )
+        del start, Q  # as large as W_1
+        F = F / d
+        return F if all_used else choose(used, F, W), memory, mapping * size
 
     def _cost_of_growth(self, factors: LayeredFactors, layer: int) -> Array:
         """e with ½ Σ_j e_j c_j² + const. ≥ the change of f when row j of H_l is multiplied by c_j,
@@ -360,7 +329,7 @@ class LayeredStage(Stage[LayeredFactors]):
         above = above + (W * W) @ self._cost_of_growth(factors, layer + 1)
         R = self.penalties_W[layer + 1]
         if R.active:
-            above = above + a[layer + 1] * ((W * R.gradient(W)) @ _diagonal(S).mT)
+            above = above + a[layer + 1] * ((W * R.gradient(W)) @ diagonal(S).mT)
         return cost + above / self.degree
 
     def _unit(self, factors: LayeredFactors, before: Sequence[Array]) -> LayeredFactors:
@@ -368,7 +337,7 @@ class LayeredStage(Stage[LayeredFactors]):
         weights, scales = unit_weights(factors.weights, self.link, before)
         roots = [scale ** (1 / self.degree) for scale in scales[:-1]]
         tall = namespace(scales[0]).concat([*roots, scales[-1]], axis=-2)
-        sums = _scaled_sums(factors.sums, scales, roots)
+        sums = scaled_sums(factors.sums, scales, roots)
         return replace(factors, weights=weights, codes=factors.codes * tall, sums=sums)
 
     def result(self, factors: LayeredFactors) -> Result:
@@ -403,35 +372,3 @@ class LayeredStage(Stage[LayeredFactors]):
         moved = self._update_weights(factors)
         error = squared_error(self.X, weights, self.link, factors.H)
         return Learned(moved.weights, moved.sums, *before, error)
-
-
-def canonical(
-    weights: Sequence[Array], sums: LayerSums, samples: float, link: Link
-) -> tuple[tuple[Array, ...], Array]:
-    """Weights for users, and by what H_L is divided: the codes of every layer have rows of unit RMS
-    over the samples, and the weights take the scale."""
-    scaled: list[Array] = []
-    below, scale = None, 1 + 0 * weights[0][..., :1, :]
-    for layer, W in enumerate(weights):
-        scale = namespace(W).sqrt(divisor(_diagonal(sums.S[layer]) / samples))
-        scaled.append((W if below is None else W / below) * scale)
-        below = scale.mT ** (1 / degree_of(link))
-    return tuple(scaled), scale.mT
-
-
-def _scaled_sums(
-    sums: LayerSums, scales: Sequence[Array], roots: Sequence[Array] | None
-) -> LayerSums:
-    """The sums when the rows of H_l are multiplied by scales, and those of U_l by roots."""
-    roots = roots or ()
-    S = [c * S * c.mT for S, c in zip(sums.S, scales, strict=True)]
-    Q = [Q * c.mT for Q, c in zip(sums.Q, scales, strict=True)]
-    Q[1:] = [c * Q for Q, c in zip(Q[1:], roots, strict=True)]
-    squares = [c * c * row for row, c in zip(sums.squares, roots, strict=True)]
-    totals = [c * row for row, c in zip(sums.totals, scales, strict=True)]
-    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals))
-
-
-def _diagonal(S: Array) -> Array:
-    """The diagonal of S as a row, (…, 1, k)."""
-    return namespace(S).linalg.diagonal(S)[..., None, :]

@@ -18,7 +18,7 @@ from deepnmf.arrays import Array, gram, inner, spread, squared_norm
 from deepnmf.core.decode import first_codes, product
 from deepnmf.core.extrapolation import Extrapolated
 from deepnmf.core.layer_codes import unit_weights
-from deepnmf.core.layered import LayerSums, canonical
+from deepnmf.core.layer_factors import LayerSums, canonical
 from deepnmf.core.linear import Factors, LinearStage, fit_of_sums
 from deepnmf.core.nonlinear import NonlinearFactors, NonlinearStage
 from deepnmf.core.passes import Sums, add_up

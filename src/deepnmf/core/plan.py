@@ -9,7 +9,8 @@ from deepnmf.arrays import Array, Recipe, spread
 from deepnmf.core.encoding import encode
 from deepnmf.core.extrapolation import Extrapolated
 from deepnmf.core.layer_codes import encode_layers
-from deepnmf.core.layered import LayeredFactors, LayeredStage
+from deepnmf.core.layer_factors import LayeredFactors
+from deepnmf.core.layered import LayeredStage
 from deepnmf.core.linear import LinearStage
 from deepnmf.core.nonlinear import NonlinearStage
 from deepnmf.core.scaling import Scaling

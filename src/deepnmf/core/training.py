@@ -15,7 +15,7 @@ from deepnmf.arrays.tensors import tensor_cores, to_numpy
 from deepnmf.core.encoding import encode_block, layer_input
 from deepnmf.core.extrapolation import Extrapolated, Moving
 from deepnmf.core.history import Record, sweeps_of
-from deepnmf.core.layered import LayeredFactors
+from deepnmf.core.layer_factors import LayeredFactors
 from deepnmf.core.loop import descend
 from deepnmf.core.plan import Plan
 from deepnmf.core.scaling import balanced, grounded

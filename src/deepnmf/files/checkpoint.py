@@ -23,7 +23,7 @@ from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.arrays.trees import fold, is_named
 from deepnmf.core.extrapolation import Moving
 from deepnmf.core.history import History
-from deepnmf.core.layered import LayeredFactors, LayerSums
+from deepnmf.core.layer_factors import LayeredFactors, LayerSums
 from deepnmf.core.linear import Factors
 from deepnmf.core.nonlinear import NonlinearFactors
 from deepnmf.core.passes import Sums
