@@ -38,6 +38,13 @@ def test_the_status_names_options(call, data, tmp_path):
     assert "stopped at --max-iter 1 before it could converge" in out
 
 
+def test_what_fit_warns_of_is_shown(call, data, tmp_path):
+    out = call("fit", data, "-o", tmp_path / "m", "--layers", "5,8", *FEW)[1]
+    assert "advice          --layers: layer 2 is wider than layer 1 (8 parts over 5)" in out
+    out = call("fit", data, "-o", tmp_path / "m", "--layers", "8,5", *FEW)[1]
+    assert "advice" not in out
+
+
 def test_words_that_are_no_parameters_stay():
     for text in ("the fit begins at the start of the link", "atol, toll and --tol 3"):
         assert in_options(text) == text

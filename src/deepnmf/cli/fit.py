@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,6 +199,8 @@ class Training:
     norm: float
     """‖X‖, as the model saw it."""
     seconds: float
+    advice: list[str]
+    """What `fit` warned of."""
 
 
 class Summary(TypedDict):
@@ -214,6 +217,7 @@ class Summary(TypedDict):
     dead_units: int
     seconds: float
     status: str
+    advice: list[str]
 
 
 def _estimator(
@@ -265,6 +269,8 @@ def _train(
     estimator: MatrixFactorization, data: str, normalize: str, dtype: str, place: Place
 ) -> Training:
     """Fit the estimator, with a progress bar on a terminal."""
+    from deepnmf.models.advice import Advice
+
     dataset, X = _open(estimator, data, normalize, dtype, place.in_blocks)
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
@@ -273,6 +279,8 @@ def _train(
             X = clusters.on_cluster(X, data, client)
         began = time.perf_counter()
         callback = stack.enter_context(progress(_sweeps(estimator)))
+        heard = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always", Advice)
         try:
             estimator.set_params(callback=callback).fit(X)
         except ValueError as problem:
@@ -280,7 +288,8 @@ def _train(
         seconds = time.perf_counter() - began
         norm = _norm(X)
     estimator.set_params(callback=None)
-    return Training(dataset, samples, features, norm, seconds)
+    advice = [str(one.message) for one in heard if issubclass(one.category, Advice)]
+    return Training(dataset, samples, features, norm, seconds, advice)
 
 
 def _write(estimator: MatrixFactorization, target: Path, notes: dict[str, object]) -> Path:
@@ -332,6 +341,7 @@ def _summary(
         dead_units=estimator.history_[-1]["dead"] if estimator.history_ else 0,
         seconds=training.seconds,
         status=estimator.status_,
+        advice=[in_options(message) for message in training.advice],
     )
 
 
@@ -348,6 +358,8 @@ def _show(summary: Summary) -> None:
         )
     say(f"time            {summary['seconds']:.1f} s, {summary['sweeps']} fine-tuning sweeps")
     say(f"status          {in_options(summary['status'])}")
+    for message in summary["advice"]:
+        say(f"advice          {message}")
     say(f"written         {summary['file']}")
 
 

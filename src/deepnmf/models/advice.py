@@ -6,15 +6,28 @@ import inspect
 import math
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
-from deepnmf.arrays import Array, namespace
+import numpy as np
+
+from deepnmf.arrays import Array, Dense, namespace, over_samples
+from deepnmf.arrays.glimpse import glimpse
 from deepnmf.core.history import Record
 from deepnmf.core.plan import Plan
 from deepnmf.core.training import Run
 from deepnmf.links import Link
 
+MOSTLY, HEAVY = 0.5, 10
+"""Raw counts: the least share of zeros, and how many times the mean the largest has at least."""
+MANY, FEW, TINY = 10, 1.5, 1e-3
+"""A collapse: of at least `MANY` features or parts, fewer than `FEW` are used on average. Entries
+of a part below `TINY` times its largest do not count."""
 OURS = ("deepnmf", "sklearn", "contextlib", "functools")
+
+
+class Advice(UserWarning):
+    """A fit is not what its user may have wanted, and the message says what to change."""
 
 
 def warn(message: str, category: type[Warning]) -> None:
@@ -102,16 +115,86 @@ def complete(model: Model) -> Model:
     return model
 
 
-def warn_of_dead_units(plan: Plan, run: Run) -> None:
-    """Warn if more than a tenth of the parts are dead. Through a link they stay so."""
+def warn_of_sizes(sizes: Sequence[int], X: Array) -> None:
+    """Warn of layers that X (m, n) or the layer below cannot fill."""
+    features, samples = X.shape[-2:]
+    for what, count in (("features", features), ("samples", samples)):
+        if sizes[0] > count:
+            warn(
+                f"layer_sizes: layer 1 has {sizes[0]} parts, but X has {count} {what}, so that "
+                f"parts can copy single {what}. Use at most {count}.",
+                Advice,
+            )
+            break
+    for layer, (below, size) in enumerate(pairwise(sizes), 2):
+        if size > below:
+            warn(
+                f"layer_sizes: layer {layer} is wider than layer {layer - 1} ({size} parts over "
+                f"{below}), and cannot sum it up. Use sizes that fall, such as "
+                f"{tuple(sorted(sizes, reverse=True))}.",
+                Advice,
+            )
+            break
+
+
+def warn_of_counts(X: Array) -> None:
+    """Warn if X (m, n) looks like raw counts of words or molecules: whole numbers, mostly zeros,
+    with a few that are far larger than the others."""
+    seen = glimpse(X)
+    if seen is None or seen.zeros < MOSTLY or not len(seen.values):
+        return
+    values, largest = seen.values, seen.values.max()
+    if largest >= HEAVY * values.mean() and bool(np.all(values == np.floor(values))):
+        warn(
+            f"X looks like raw counts: whole numbers up to {largest:.0f}, {seen.zeros:.1%} zeros. "
+            "Long samples and frequent features then rule the fit. Scale the counts first, with "
+            "scikit-learn's TfidfTransformer for words, or per sample and by log1p for cells.",
+            Advice,
+        )
+
+
+def warn_of_collapse(plan: Plan, run: Run) -> None:
+    """Warn if parts are dead, or if penalties have left next to nothing of parts or codes."""
     dead = run.history[-1]["dead"] if run.history else 0
-    if not plan.link.linear and len(plan.sizes) > 1 and dead > sum(plan.sizes) / 10:
+    if dead > sum(plan.sizes) / 10:
         warn(
             f"{dead} of {sum(plan.sizes)} parts are dead: no sample uses them. Use smaller layers, "
-            "a weaker penalty, or a larger fill of the start, such as fill=0.1 for samples of unit "
-            "norm.",
-            UserWarning,
+            "or weaker penalties.",
+            Advice,
         )
+        return
+    for layer, W in enumerate(run.weights, 1):
+        entries = _entries_per_part(W)
+        if W.shape[-2] >= MANY and entries < FEW:
+            things = "features" if layer == 1 else f"parts of layer {layer - 1}"
+            warn(
+                f"The parts of layer {layer} are made of {entries:.1f} {things} each, of "
+                f"{W.shape[-2]}: they combine nothing. Use a weaker penalty on the weights (mu), "
+                "or fewer parts.",
+                Advice,
+            )
+            return
+    used = float(over_samples(_nonzero, run.H)) / max(1, run.H.shape[-1])
+    if plan.sizes[-1] >= MANY and used < FEW:
+        warn(
+            f"Samples use {used:.1f} of {plan.sizes[-1]} parts on average: the codes are nearly "
+            "empty. Use a weaker penalty on the codes (lam).",
+            Advice,
+        )
+
+
+def _nonzero(H: Array) -> Dense:
+    xp = namespace(H)
+    return xp.sum(xp.astype(H > 0, xp.float64))
+
+
+def _entries_per_part(W: Array) -> float:
+    """How many entries the columns of W that are not 0 have, on average; tiny ones do not count."""
+    xp = namespace(W)
+    largest = xp.max(xp.abs(W), axis=-2, keepdims=True)
+    entries = xp.sum(xp.astype(xp.abs(W) > TINY * largest, xp.int64), axis=-2)
+    entries = entries[entries > 0]
+    return float(xp.mean(xp.astype(entries, xp.float64))) if len(entries) else float("inf")
 
 
 def warn_of_clipped_codes(link: Link, H: Array) -> None:
@@ -124,5 +207,5 @@ def warn_of_clipped_codes(link: Link, H: Array) -> None:
             f"project_codes: {outside:.0%} of the codes are outside the domain of "
             f"{type(link).__name__}, [{low:.3g}, {high:.3g}], and are clipped to it. Use "
             'link="root", whose domain is all numbers ≥ 0, or project_codes=False.',
-            UserWarning,
+            Advice,
         )

@@ -199,7 +199,14 @@ class MatrixFactorization(
         """The codes of X (n_samples, k) at the top, or at layer 1 … L.
 
         Each sample's code is the solution of its own problem, with the weights frozen and the
-        penalty of training: it does not depend on the other samples.
+        penalty of training: it does not depend on the other samples. Codes of the samples of
+        training are those that training ended with, up to its tolerance.
+
+        What 1 means depends on the model. In `DeepNMF` with fixed scales (the default) 1 is the
+        root mean square over the samples of training, at every layer, so that parts can be
+        compared; with an end-to-end loss and a penalty on the codes, 1 is a part of unit norm.
+        With scaling="paper" and in the other models the unit of each part is arbitrary: divide
+        codes by their root mean square before parts are compared.
         """
         layer = self._fitted_layer(layer)
         if layer < len(self.weights_) and self._names_output():

@@ -15,7 +15,13 @@ from deepnmf.core.training import Run, Trained, train_watched
 from deepnmf.core.watch import Keeper, Watch
 from deepnmf.files.checkpoint import Checkpoint, CheckpointFile, checkpoint_of
 from deepnmf.links import Link
-from deepnmf.models.advice import warn, warn_of_clipped_codes, warn_of_dead_units
+from deepnmf.models.advice import (
+    warn,
+    warn_of_clipped_codes,
+    warn_of_collapse,
+    warn_of_counts,
+    warn_of_sizes,
+)
 from deepnmf.models.base import Callback, MatrixFactorization, Seed
 from deepnmf.models.settings import check_given, check_penalties, link_of, plan_of
 from deepnmf.models.stream import learn_batch
@@ -192,6 +198,8 @@ class DeepNMF(MatrixFactorization):
         refusal = plan.solver.refusal(X, (*plan.penalties_W, *plan.penalties_H))
         if refusal:
             raise ValueError(refusal)
+        warn_of_sizes(plan.sizes, X)
+        warn_of_counts(X)
         return train_watched(X, plan, watch)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
@@ -222,7 +230,7 @@ class DeepNMF(MatrixFactorization):
             if value is not None:
                 setattr(self, name, list(value) if isinstance(value, tuple) else value)
         plan = self._plan()
-        warn_of_dead_units(plan, run)
+        warn_of_collapse(plan, run)
         if self.project_codes:
             warn_of_clipped_codes(plan.link, run.H / self.code_scale_)
 
