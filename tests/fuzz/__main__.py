@@ -21,6 +21,8 @@ SHARES = {
 """How many of a thousand cases are of each family."""
 LENGTHS = {"api": 50, "files": 50, "models": 50, "command": 20}
 """Cases per batch; 5 for the others."""
+SHOWN = 30
+"""How many more findings of one kind are listed."""
 HEADINGS = {"crash": "crashes", "hang": "hangs", "traceback": "tracebacks", "nan": "silent NaN",
             "accepted": "accepted", "other": "other"}  # fmt: skip
 
@@ -123,12 +125,13 @@ class Tally:
         return "\n".join(["", *lines, f"seed {seed}, {spent:.1f} minutes"])
 
     def list(self) -> str:
-        """Every kind of finding once, with the command that repeats its first case."""
+        """Every kind of finding once, with the command that repeats its first case, and the names
+        of the others."""
         lines = []
-        for alike in self.findings.values():
-            first = alike[0]
-            lines.append(f"{len(alike)} x  {first.finding}")
+        for first, *others in self.findings.values():
+            lines.append(f"{1 + len(others)} x  {first.finding}")
             lines.append(f"      make fuzz FUZZ_CASE={_name(first)}")
+            lines.extend(f"      {_name(other)}" for other in others[:SHOWN])
         return "\n".join(lines)
 
 

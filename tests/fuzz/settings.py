@@ -72,9 +72,18 @@ def _legal(model: Model, rng: np.random.Generator) -> dict[str, Any]:
             legal[name] = pick(rng, choices)
     if model.name == "deep-semi-nmf" and legal.get("link") == "root":
         legal["link"] = "tanh"  # the root is refused there
-    if legal.get("scaling") == "fixed" and model is GENERAL:
-        del legal["scaling"]  # some penalties are refused together
+    if legal.get("objective") == "layers" and _refuses_layers(model.make(**legal)):
+        del legal["objective"]
+    if isinstance(legal.get("penalty_W"), L1) and legal.get("objective") != "layers":
+        legal["scaling"] = "paper"  # elsewhere a linear penalty on W is refused
+    elif isinstance(legal.get("penalty_W"), L1):
+        legal["penalty_W"] = SquaredL1(0.1)
     return legal
+
+
+def _refuses_layers(model: DeepNMF) -> bool:
+    """Whether a loss on every layer is refused with the other settings."""
+    return model.scaling == "paper" or LINKS[str(model.link)].degree is None
 
 
 OPTIONAL: dict[str, tuple[Any, ...]] = {
@@ -85,6 +94,8 @@ OPTIONAL: dict[str, tuple[Any, ...]] = {
     "penalty_W": (None, SquaredL1(1e-2), L1(0.1), Ridge(1.0)),
     "penalty_H": (None, SquaredL1(1e-2), L1(0.1), Ridge(1.0)),
     "scaling": ("paper", "fixed"),
+    "objective": ("layers", "end_to_end"),
+    "layer_weights": (1e-3, 1.0, 100.0),
     "start": ("nnsvd", "random"),
     "fill": ("zero", "mean", "random", 0.1, 0.0),
     "solver": tuple(SOLVERS),
