@@ -64,7 +64,7 @@ class DeepNMF(MatrixFactorization):
         parts do not depend on when training stops. "end_to_end" is the paper's: only X − X̂ counts.
         None is "layers" with fixed scales and a link that is a power, as "identity" and "root" are,
         and otherwise "end_to_end".
-    layer_weights : float or one per layer above the first, default=0.3
+    layer_weights : float or one per layer above the first, default=0.05
         With a loss on every layer, what the relative error of a layer counts, compared with that
         of layer 1.
     start : "nnsvd", "random", Start or Given, default="nnsvd"
@@ -153,7 +153,7 @@ class DeepNMF(MatrixFactorization):
     penalty_H: Penalties = None
     scaling: str = "fixed"
     objective: str | None = None
-    layer_weights: float | Sequence[float] = 0.3
+    layer_weights: float | Sequence[float] = 0.05
     start: str | Start | Given = "nnsvd"
     fill: str | float = "random"
     solver: str | Solver = "auto"

@@ -29,7 +29,7 @@ def dnmf(layer_sizes: Sizes = (64, 16), **settings: Any) -> DeepNMF:
     return _model("dnmf", layer_sizes, {}, settings)
 
 
-def sdnmf_l(layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, **settings: Any) -> DeepNMF:
+def sdnmf_l(layer_sizes: Sizes = (64, 16), *, mu: Strength = 2e-4, **settings: Any) -> DeepNMF:
     """SDNMF/L: sparse parts. ½ μ_l Σ_j (Σ_i W_ij)² on the weights of every layer."""
     return _model("sdnmf_l", layer_sizes, {"penalty_W": _each(SquaredL1, mu)}, settings)
 
@@ -40,7 +40,7 @@ def sdnmf_r(layer_sizes: Sizes = (64, 16), *, lam: Strength = 1e-3, **settings: 
 
 
 def sdnmf_rl1(
-    layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, lam: Strength = 1e-3, **settings: Any
+    layer_sizes: Sizes = (64, 16), *, mu: Strength = 2e-4, lam: Strength = 1e-3, **settings: Any
 ) -> DeepNMF:
     """SDNMF/RL1: sparse parts, and sparse codes in the last layer."""
     penalties = {"penalty_W": _each(SquaredL1, mu), "penalty_H": _top(SquaredL1, lam)}
@@ -48,7 +48,7 @@ def sdnmf_rl1(
 
 
 def sdnmf_rl2(
-    layer_sizes: Sizes = (64, 16), *, mu: Strength = 1e-3, lam: Strength = 1e-3, **settings: Any
+    layer_sizes: Sizes = (64, 16), *, mu: Strength = 2e-4, lam: Strength = 1e-3, **settings: Any
 ) -> DeepNMF:
     """SDNMF/RL2: sparse parts, and small, smooth codes in the last layer (½ λ_L ‖H_L‖²)."""
     penalties = {"penalty_W": _each(SquaredL1, mu), "penalty_H": _top(Ridge, lam)}

@@ -84,7 +84,11 @@ def plan_of(model: DeepNMF) -> Plan:
 
 def layer_sizes(sizes: Any) -> tuple[int, ...]:
     """(k_1, …, k_L); a bare number is a single layer."""
-    entries = list(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else [sizes]
+    entries = (
+        list(sizes)
+        if isinstance(sizes, Iterable) and not isinstance(sizes, str | bytes)
+        else [sizes]
+    )
     if not entries:
         raise ValueError("layer_sizes is empty: give one size per layer, such as (64, 16).")
     return tuple(part_count("layer_sizes", size) for size in entries)
@@ -92,7 +96,7 @@ def layer_sizes(sizes: Any) -> tuple[int, ...]:
 
 def layer_weights(setting: Any, layers: int) -> tuple[float, ...]:
     """1, α_2, …, α_L from a number for all of them, or from one per layer above the first."""
-    if not isinstance(setting, Iterable) or isinstance(setting, str):
+    if not isinstance(setting, Iterable) or isinstance(setting, str | bytes):
         setting = [setting] * (layers - 1)
     entries = [number("layer_weights", entry) for entry in setting]
     if len(entries) != layers - 1:
@@ -111,7 +115,7 @@ def penalties(name: str, setting: Any, layers: int) -> tuple[Penalty, ...]:
         return (*(Zero(),) * (layers - 1), _penalty(name, setting.penalty))
     if setting is None or isinstance(setting, Penalty):
         return (_penalty(name, setting),) * layers
-    if not isinstance(setting, Iterable) or isinstance(setting, str):
+    if not isinstance(setting, Iterable) or isinstance(setting, str | bytes):
         raise ValueError(
             f"{name} must be None, a Penalty such as SquaredL1(1e-3), or one of these per layer, "
             f"got {one_line(repr(setting))}."
