@@ -30,7 +30,7 @@ from deepnmf.arrays import (
     over_samples,
     to_device,
 )
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 
 LARGEST = float(np.finfo(float).max)
 Form = Callable[[Array], Array]

@@ -30,7 +30,7 @@ from deepnmf.arrays import (
 )
 from deepnmf.arrays.draws import Generators, draw, draw_for_samples
 from deepnmf.arrays.svd import truncated_svd
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 
 Fill = Literal["zero", "mean", "random"] | float
 

@@ -34,7 +34,7 @@ class Steps:
 
 def begin(case: dict[str, Any]) -> None:
     """Run a command to its end, with what it prints in files of the current folder."""
-    from deepnmf import interrupts
+    from deepnmf.terminal import interrupts
 
     # As `run` does first. Before that, Ctrl-C is a matter of Python alone.
     interrupts.listen_until_exit()

@@ -10,7 +10,6 @@ from typing import Any
 
 import typer
 
-from deepnmf import interrupts
 from deepnmf.cli import (
     data,
     demo,
@@ -32,6 +31,7 @@ from deepnmf.cli.screen import (
     say_error,
 )
 from deepnmf.samples.dask.replay import ClusterError
+from deepnmf.terminal import interrupts
 
 # typer brings its own click; this is the base class of what it raises for wrong use.
 UsageError: Any = typer.BadParameter.__mro__[1]

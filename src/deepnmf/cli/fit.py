@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
-from deepnmf import interrupts
 from deepnmf.cli import clusters, inputs
 from deepnmf.cli.inputs import Setting
 from deepnmf.cli.options import DataSource, Device, Dtype, Normalize, in_options
@@ -24,6 +23,7 @@ from deepnmf.cli.screen import (
     say,
     say_json,
 )
+from deepnmf.terminal import interrupts
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from deepnmf import interrupts
+from deepnmf.terminal import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

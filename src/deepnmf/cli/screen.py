@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from deepnmf import interrupts
-from deepnmf.text import printable
+from deepnmf.terminal import interrupts
+from deepnmf.terminal.text import printable
 
 if TYPE_CHECKING:
     from deepnmf.core.watch import Record

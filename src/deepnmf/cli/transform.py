@@ -50,7 +50,7 @@ def write_codes(target: Path, codes: np.ndarray, names: np.ndarray | None) -> No
     import numpy as np
 
     from deepnmf.files.atomic import write_atomically
-    from deepnmf.text import safe_cell
+    from deepnmf.terminal.text import safe_cell
 
     buffer = io.BytesIO()
     if target.suffix.lower() == ".npy":

@@ -7,13 +7,13 @@ from typing import Generic
 
 import numpy as np
 
-from deepnmf import interrupts
 from deepnmf.arrays import Array, namespace, stack_shape, to_device
 from deepnmf.arrays.cuda.graphs import Recorded, is_small
 from deepnmf.arrays.tensors import to_numpy
 from deepnmf.core.finite import NotFiniteError
 from deepnmf.core.stage import F, Sweeping
 from deepnmf.core.watch import Point, Reason, Record, StageName, Watch
+from deepnmf.terminal import interrupts
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Data

@@ -12,7 +12,7 @@ import numpy as np
 
 from deepnmf.arrays.sparse import trusted
 from deepnmf.data.dataset import DataError, check_chunks
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Data

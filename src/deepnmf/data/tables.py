@@ -10,7 +10,7 @@ import numpy as np
 
 from deepnmf.data.dataset import DataError, Dataset
 from deepnmf.data.limits import check_bytes, check_text
-from deepnmf.text import original_cell
+from deepnmf.terminal.text import original_cell
 
 if TYPE_CHECKING:
     import pandas as pd

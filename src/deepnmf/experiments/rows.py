@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from deepnmf import interrupts
 from deepnmf.evaluation.metrics import SCORES
 from deepnmf.files.atomic import explained, write_atomically
+from deepnmf.terminal import interrupts
 
 COLUMNS = (
     "experiment", "fit", "fold", "seed", "name", "group", "repeat", *SCORES, "objective",

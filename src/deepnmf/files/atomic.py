@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from deepnmf import interrupts
+from deepnmf.terminal import interrupts
 
 fcntl: Any
 try:

@@ -36,7 +36,7 @@ from deepnmf.samples.fingerprint import crc
 from deepnmf.solvers.coordinate import Work
 from deepnmf.solvers.projected_gradient import Memory
 from deepnmf.solvers.stopping import Pace
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 from deepnmf.version import __version__
 
 FORMAT = 4

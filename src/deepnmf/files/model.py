@@ -18,7 +18,7 @@ from deepnmf.links import LINKS
 from deepnmf.penalties import PENALTIES, TopLayer
 from deepnmf.solvers import SOLVERS
 from deepnmf.starts import STARTS, Given
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 from deepnmf.version import __version__
 
 FORMAT = 2

@@ -40,7 +40,7 @@ from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.checks import check_codes, check_decoded
 from deepnmf.samples.memory import InMemory
 from deepnmf.samples.open import open_samples
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 
 Callback = Callable[[Record], bool | None]
 Seed = int | np.random.RandomState | None

@@ -18,7 +18,7 @@ import numpy as np
 from deepnmf.models.deep import DeepNMF
 from deepnmf.penalties import Penalty, Ridge, SquaredL1, TopLayer
 from deepnmf.solvers import Nesterov, ProjectedGradient, Solver
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 
 Sizes = Sequence[int] | int
 Strength = float | Sequence[float]

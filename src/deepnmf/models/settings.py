@@ -23,7 +23,7 @@ from deepnmf.samples.budget import memory
 from deepnmf.samples.place import DEVICES
 from deepnmf.solvers import SOLVERS, Solver
 from deepnmf.starts import STARTS, Given, Nnsvd, Start
-from deepnmf.text import one_line
+from deepnmf.terminal.text import one_line
 
 if TYPE_CHECKING:
     from deepnmf.models.deep import DeepNMF

@@ -10,7 +10,7 @@ import deepnmf
 from deepnmf.cli.main import main
 from deepnmf.data import read
 from deepnmf.models.storage import save
-from deepnmf.text import one_line, original_cell, printable, safe_cell
+from deepnmf.terminal.text import one_line, original_cell, printable, safe_cell
 
 SHOWN = {
     "plain": "plain",
