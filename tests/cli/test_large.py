@@ -92,7 +92,7 @@ def test_errors_are_one_line(call, folder):
 
 def test_a_scheduler_that_does_not_answer(call, folder, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("deepnmf.cli.clusters.SECONDS", 1)
+    monkeypatch.setattr("deepnmf.cli.workers.SECONDS", 1)
     code, out, err = call(
         "fit", folder / "x.npy", "-o", folder / "m.safetensors", "--dask", "tcp://127.0.0.1:9"
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
-from deepnmf.cli import clusters, inputs
+from deepnmf.cli import inputs, workers
 from deepnmf.cli.inputs import Setting
 from deepnmf.cli.options import DataSource, Device, Dtype, Normalize, in_options
 from deepnmf.cli.screen import (
@@ -275,8 +275,8 @@ def _train(
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
         if place.dask is not None:
-            client = stack.enter_context(clusters.cluster(place.dask))
-            X = clusters.on_cluster(X, data, client)
+            client = stack.enter_context(workers.cluster(place.dask))
+            X = workers.on_cluster(X, data, client)
         began = time.perf_counter()
         callback = stack.enter_context(progress(_sweeps(estimator)))
         heard = stack.enter_context(warnings.catch_warnings(record=True))
