@@ -35,7 +35,7 @@ from deepnmf.core.watch import Keeper, Reason, Record, Watch
 from deepnmf.links import Identity, Link
 from deepnmf.models.advice import status, warn
 from deepnmf.models.callbacks import CallbackSupport, FitListener, with_callbacks
-from deepnmf.models.settings import number, whole_number
+from deepnmf.models.settings import MOST, number, whole_number
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.checks import check_codes, check_decoded
 from deepnmf.samples.memory import InMemory
@@ -72,7 +72,7 @@ class Factorization(BaseEstimator, ABC):
     def check(self) -> None:
         """Refuse settings that cannot work; the message says what to do instead."""
         number("tol", self.tol)
-        whole_number("max_iter", self.max_iter, least=0)
+        whole_number("max_iter", self.max_iter, least=0, most=MOST)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(
                 "callback must be a function of one record (a dict), got "

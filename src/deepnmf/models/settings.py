@@ -28,7 +28,8 @@ from deepnmf.terminal.text import one_line
 if TYPE_CHECKING:
     from deepnmf.models.deep import DeepNMF
 
-MOST_PARTS = 10**9
+MOST = 10**9
+"""The most parts, and the most sweeps. More could only be a slip."""
 SCALINGS = ("paper", "fixed")
 OBJECTIVES = ("end_to_end", "layers")
 
@@ -76,8 +77,8 @@ def plan_of(model: DeepNMF) -> Plan:
         layer_weights=weights if layered else None,
         start=_relative_start(start_of(model.start, model.fill), fixed),
         solver=choice("solver", model.solver, SOLVERS, Solver),
-        max_iter=whole_number("max_iter", model.max_iter, least=0),
-        pretrain_iter=whole_number("pretrain_iter", model.pretrain_iter, least=0),
+        max_iter=whole_number("max_iter", model.max_iter, least=0, most=MOST),
+        pretrain_iter=whole_number("pretrain_iter", model.pretrain_iter, least=0, most=MOST),
         tol=number("tol", model.tol),
     )
 
@@ -91,7 +92,7 @@ def layer_sizes(sizes: Any) -> tuple[int, ...]:
     )
     if not entries:
         raise ValueError("layer_sizes is empty: give one size per layer, such as (64, 16).")
-    return tuple(part_count("layer_sizes", size) for size in entries)
+    return tuple(whole_number("layer_sizes", size, least=1, most=MOST) for size in entries)
 
 
 def layer_weights(setting: Any, layers: int) -> tuple[float, ...]:
@@ -242,8 +243,8 @@ def one_of(name: str, setting: Any, choices: Iterable[str], other: str | None = 
     raise ValueError(f"{name} must be one of {listed}{tail}, got {one_line(repr(setting))}.{hint}")
 
 
-def whole_number(name: str, setting: Any, least: int) -> int:
-    """The setting as an int, if it is a whole number of at least `least`."""
+def whole_number(name: str, setting: Any, least: int, most: int | None = None) -> int:
+    """The setting as an int, if it is a whole number within these bounds."""
     try:
         if isinstance(setting, bool):
             raise TypeError
@@ -252,14 +253,8 @@ def whole_number(name: str, setting: Any, least: int) -> int:
         raise ValueError(f"{name}: {one_line(repr(setting))} is not a whole number.") from None
     if value < least:
         raise ValueError(f"{name}: {value} is too small, it must be at least {least}.")
-    return value
-
-
-def part_count(name: str, setting: Any) -> int:
-    """The setting as a number of parts: at least 1, and not more than arrays can have columns."""
-    value = whole_number(name, setting, least=1)
-    if value > MOST_PARTS:
-        raise ValueError(f"{name}: {value:.3g} parts are too many. Give at most {MOST_PARTS:.3g}.")
+    if most is not None and value > most:
+        raise ValueError(f"{name} is too large: give at most {most:,}.")
     return value
 
 

@@ -31,7 +31,7 @@ from deepnmf.core.training import Run, Trained
 from deepnmf.core.watch import Watch
 from deepnmf.links import Identity, Link
 from deepnmf.models.base import Callback, MatrixFactorization, Seed
-from deepnmf.models.settings import layer_sizes, link_of, part_count, start_of
+from deepnmf.models.settings import MOST, layer_sizes, link_of, start_of, whole_number
 from deepnmf.samples.base import Samples
 from deepnmf.starts import Given, Start
 
@@ -148,7 +148,7 @@ class SingleLayer(Baseline):
 
     def _sizes(self) -> tuple[int, ...]:
         start_of(self.start, self.fill)
-        return (part_count("n_components", self.n_components),)
+        return (whole_number("n_components", self.n_components, least=1, most=MOST),)
 
     def _first(self, X: Array, generators: Generators) -> tuple[Array, Array]:
         """The W and H that training starts from."""

@@ -36,7 +36,7 @@ from deepnmf.models.baselines.semi import (
     semi_step,
     solved,
 )
-from deepnmf.models.settings import whole_number
+from deepnmf.models.settings import MOST, whole_number
 from deepnmf.penalties import Zero
 from deepnmf.starts import Start
 
@@ -83,7 +83,7 @@ class DeepSemiNMF(Layered):
 
     def _sizes(self) -> tuple[int, ...]:
         layer_start(self.start, self.fill)
-        whole_number("pretrain_iter", self.pretrain_iter, least=0)
+        whole_number("pretrain_iter", self.pretrain_iter, least=0, most=MOST)
         if not self._link().signed:
             signed = ", ".join(f'"{name}"' for name, link in LINKS.items() if link.signed)
             raise ValueError(

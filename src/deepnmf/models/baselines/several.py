@@ -22,7 +22,7 @@ from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
 from deepnmf.models.base import Callback, Factorization, Seed
 from deepnmf.models.baselines.base import State, layer_start
-from deepnmf.models.settings import one_of, part_count
+from deepnmf.models.settings import MOST, one_of, whole_number
 from deepnmf.samples.base import Needs
 from deepnmf.samples.open import open_samples
 from deepnmf.starts import Start
@@ -60,7 +60,7 @@ class SeveralSets(Factorization):
 
     def check(self) -> None:
         super().check()
-        part_count("n_components", self.n_components)
+        whole_number("n_components", self.n_components, least=1, most=MOST)
         one_of("shared", self.shared, SHARED)
         layer_start(self.start, self.fill)
 
