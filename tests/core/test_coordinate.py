@@ -86,6 +86,17 @@ def test_a_part_that_no_sample_uses_is_not_erased_at_once(rng):
     np.testing.assert_allclose(free[:, 2], W[:, 2])
 
 
+@pytest.mark.parametrize("energy", [1e-20, 1e-40, 1e-80])
+def test_a_part_far_below_its_penalty_does_not_rise(energy, rng):
+    """Its minimum cannot be computed: rounding of the penalty is larger than its energy."""
+    W, C = rng.random((50, 3)), rng.random((50, 3))
+    B = energy * (np.eye(3) + 0.1)
+    problem = weights_problem(None, B, energy**0.5 * C, SquaredL1(1e-3))
+    after = Coordinate().update(problem, W).F
+    assert float(problem.value(after)) <= float(problem.value(W))
+    assert after.max() <= W.max()
+
+
 @pytest.mark.parametrize("penalty", PENALTIES, ids=named)
 def test_rows_come_in_groups(penalty, rng):
     """More columns than a group, whose rows meet in products."""

@@ -153,13 +153,15 @@ def coupled_rows(
 
     F holds the rows of a group, G − C their gradient of the fit before the first move, B their b's,
     and D receives their moves. No sample uses a row with b = 0: under a penalty it is halved, not
-    set to zero, so that a sample can still use it later. Returns the gain Σ b Δ² and the squared
-    gradient mapping Σ b² Δ².
+    set to zero, so that a sample can still use it later. So is a row with b below the rounding of
+    μ, for which (r − μs)/b would be noise. Returns the gain Σ b Δ² and the squared gradient mapping
+    Σ b² Δ².
     """
     rows, m = F.shape
     zero = mu - mu
     one = zero + F.dtype.type(1)
     enough = one + F.dtype.type(4 * np.finfo(F.dtype).eps)
+    least = mu * F.dtype.type(np.finfo(F.dtype).eps)
     gained, moved = 0.0, 0.0
     for i in range(rows):
         g, c, f, d = G[i], C[i], F[i], D[i]
@@ -177,7 +179,7 @@ def coupled_rows(
                 g[s] += b0 * d0[s]
             j += 1
         b = B[i, i]
-        if not b > 0:
+        if not b > least:
             for s in range(m):
                 new = f[s] / 2 if mu > 0 else f[s]
                 d[s] = new - f[s]
