@@ -31,9 +31,13 @@ def descend_hidden(
         phi = link.slope(U)
         gradient = phi * slope_H + a * (U - T)
         metric = phi * phi * bound + a
-        U, H, slope_H, moved = _step(link, A, C, T, a, (U, H, slope_H), gradient, metric)
+        del phi
         if first is None:
-            first = per_run(column_dots(metric * moved, metric * moved))
+            moved = metric * (positive(U - gradient / metric) - U)
+            first = per_run(column_dots(moved, moved))
+            del moved
+        U, H, slope_H = _step(link, A, C, T, a, (U, H, slope_H), gradient, metric)
+        del gradient, metric
     assert first is not None
     return U, first
 
@@ -47,29 +51,33 @@ def _step(
     state: tuple[Array, Array, Array],
     gradient: Array,
     metric: Array,
-) -> tuple[Array, Array, Array, Array]:
-    """The new u, φ(u) and A φ(u) − c, and the first step that was tried."""
+) -> tuple[Array, Array, Array]:
+    """The new u, φ(u) and A φ(u) − c. These arrays are as large as the codes: each is dropped as
+    soon as it can be."""
     U, H, slope_H = state
     xp = namespace(U)
     t = xp.ones_like(column_dots(U, U))
-    best, first = list(state), 0 * U
+    best = list(state)
     open_ones = t > 0
-    for trial in range(TRIALS):
+    for _ in range(TRIALS):
         U_new = positive(U - t * gradient / metric)
         D = U_new - U
-        first = D if trial == 0 else first
+        downhill = SIGMA * column_dots(gradient, D)
+        change = column_dots(a * ((U + U_new) / 2 - T), D)
+        del D
         H_new = link.decode(U_new)
         slope_new = matmul(A, H_new) - C
-        change = column_dots((slope_H + slope_new) / 2, H_new - H)
-        change = change + column_dots(a * ((U + U_new) / 2 - T), D)
-        lower = open_ones & (change <= SIGMA * column_dots(gradient, D))
-        pairs = zip((U_new, H_new, slope_new), best, strict=True)
-        best = [choose(lower, new, old) for new, old in pairs]
+        change = column_dots((slope_H + slope_new) / 2, H_new - H) + change
+        lower = open_ones & (change <= downhill)
+        tried = [U_new, H_new, slope_new]
+        del U_new, H_new, slope_new
+        for place in range(len(best)):
+            best[place] = choose(lower, tried.pop(0), best[place])
         open_ones = open_ones & ~lower
         if not bool(xp.any(open_ones)):
             break
         t = t / 2
-    return best[0], best[1], best[2], first
+    return best[0], best[1], best[2]
 
 
 def _row_bound(A: Array) -> Array:

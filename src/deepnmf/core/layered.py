@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from deepnmf.arrays import (
     Array,
     Dense,
@@ -36,6 +38,7 @@ from deepnmf.arrays import (
     eye,
     gram,
     inner,
+    is_numpy,
     namespace,
     pass_over,
     scalars,
@@ -299,7 +302,8 @@ class LayeredStage(Stage[LayeredFactors]):
         B = S / (d * d.mT) + eye(S.shape[-1], S) * ridge
         start = W * d
         size = inner(start, start)
-        Q = Q / d
+        # By columns, as the solver of arrays wants it: it would hold a copy beside this one.
+        Q = np.divide(Q.mT, d.mT, order="C").mT if is_numpy(Q) else Q / d
         F, memory, mapping = self.solver.update(
             weights_problem(None, B, Q, self.penalties_W[layer]), start, factors.memories[layer]
         )

@@ -78,8 +78,12 @@ class Nesterov(Solver):
         # The first step was plain, so momentum begins with the second. The last is plain too.
         momentum, alpha = _momentum(alpha, xp.zeros_like(alpha))
         while taken < self.max_steps - 1:
-            Y = F + momentum * D
-            F_next = problem.project(Y - problem.gradient(Y) / LC)
+            Y = momentum * D
+            Y += F
+            F_next = problem.gradient(Y)
+            F_next /= -LC
+            F_next += Y
+            F_next = problem.project(F_next)
             step = Y - F_next
             D = F_next - F
             if self.tol > 0:

@@ -70,7 +70,11 @@ class Quadratic:
         product = F if self.A is None else matmul(self.A, F)
         if self.B is not None:
             product = matmul(product, self.B)
-        gradient = product - self.C
+        if product is F:
+            gradient = product - self.C
+        else:
+            gradient = product
+            gradient -= self.C
         if self.penalty.active:
             gradient += self.penalty.gradient(F)
         return gradient
