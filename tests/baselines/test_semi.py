@@ -55,6 +55,20 @@ def test_deep_semi_nmf_is_no_better_than_the_best_of_its_rank(X):
     assert before[-1] < before[0]
 
 
+@pytest.mark.filterwarnings("ignore:stopped after sweep")
+@pytest.mark.parametrize("scale", [1.0, 1e18])
+@pytest.mark.parametrize("seed", range(3))
+def test_more_parts_than_the_data_have(scale, seed):
+    """Weights are not unique then, and cancel: HHᵀ keeps its sign all the same, and no sweep
+    raises the objective above rounding."""
+    X = scale * np.random.default_rng(seed).integers(1, 9, (3, 5))
+    settings = {"pretrain_iter": 2, "max_iter": 4, "tol": 0, "random_state": 31}
+    model = DeepSemiNMF((8, 7, 3), **settings).fit(X)
+    tuned = [row["objective"] for row in model.history_ if row["stage"] == "finetune"]
+    assert tuned
+    assert np.diff(tuned, prepend=tuned[0]).max() <= 1e-12 * np.sum(X * X)
+
+
 def test_any_tolerance_that_is_a_number_will_do(X):
     torch = pytest.importorskip("torch")
     model = SemiNMF(4, tol=10**20, random_state=0).fit(torch.from_numpy(X))

@@ -35,8 +35,8 @@ from deepnmf.models.settings import MOST, layer_sizes, link_of, start_of, whole_
 from deepnmf.samples.base import Samples
 from deepnmf.starts import Given, Start
 
-CLOSE = 1e-2
-"""In single precision, sums over samples are too coarse for a fit as close as this."""
+CLOSE = 4e4
+"""Sums over samples are too coarse for a fit below this many times their rounding error."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,9 @@ class LeastSquares(Descent):
         xp = namespace(basis)
         square = gram(xp.astype(basis, S.dtype, copy=False))
         fit = fit_of_sums(self.half_norm, basis, square, S, Q)
-        coarse = epsilon(S) > 1e-10
-        if coarse and bool(xp.any(fit < CLOSE * self.half_norm)):
+        # Weights of any sign can be large and cancel, and so do their sums.
+        rounding = epsilon(S) * inner(xp.abs(square), xp.abs(S))
+        if bool(xp.any(fit < CLOSE * rounding)):
             fit = self.squared_error(state) / 2
         return fit, 0 * fit
 

@@ -35,6 +35,7 @@ from deepnmf.models.baselines.semi import (
     precise_sums,
     semi_step,
     solved,
+    square_root,
 )
 from deepnmf.models.settings import MOST, whole_number
 from deepnmf.penalties import Zero
@@ -127,16 +128,16 @@ class SignedLayers(Signed):
     def sweep(self, state: State) -> State:
         """W_1 … W_L, each the best for the others as they are, then the codes.
 
-        With B_l = W_{l+1} … W_L, the sums of H̃_l follow from those of H_L:
-        H̃_lH̃_lᵀ = B_l S B_lᵀ and X H̃_lᵀ = Q B_lᵀ.
+        With B_l = W_{l+1} … W_L and S = RRᵀ, the sums of H̃_l follow from those of H_L:
+        H̃_lH̃_lᵀ = (B_lR)(B_lR)ᵀ and X H̃_lᵀ = Q B_lᵀ.
         """
         assert state.sums is not None
         weights = list(state.weights)
         by_layer = [state.sums]
+        R = square_root(state.sums.S)
         for W in reversed(weights[1:]):
-            S, Q = by_layer[0]
-            double = to_double(W)
-            by_layer.insert(0, Sums(double @ S @ double.mT, Q @ W.mT))
+            R = to_double(W) @ R
+            by_layer.insert(0, Sums(gram(R.mT), by_layer[0].Q @ W.mT))
         basis = None
         for layer, sums in enumerate(by_layer):
             W = weights[layer]

@@ -10,6 +10,7 @@ from deepnmf.arrays import (
     absolute,
     at_least,
     choose,
+    eigh,
     epsilon,
     eye,
     gram,
@@ -22,9 +23,11 @@ from deepnmf.arrays import (
     to_double,
     transposed_product,
 )
+from deepnmf.core.encoding import signed_squared_error
 from deepnmf.core.passes import Sums, nonnegative_least_squares
 from deepnmf.core.training import Trained
 from deepnmf.core.watch import Watch
+from deepnmf.links import Identity
 from deepnmf.models.baselines.base import (
     LeastSquares,
     SingleLayer,
@@ -144,6 +147,15 @@ def solved(S: Array, Q: Array, before: Array | None, rounding: float) -> Array:
     return xp.astype(W / norms, Q.dtype, copy=False)
 
 
+def square_root(S: Array) -> Array:
+    """R with S = RRᵀ, in double precision, for a positive semidefinite S.
+
+    W S Wᵀ can lose its sign to rounding where the entries of W cancel; (WR)(WR)ᵀ cannot.
+    """
+    values, vectors = eigh(to_double(S))
+    return vectors * namespace(S).sqrt(positive(values))[..., None, :]
+
+
 def better(new: Array, old: Array, sums: Sums, basis: Array | None = None) -> Array:
     """The W with the smaller ½‖X − ΨWH‖². The old one if the new one gains less than rounding: it
     can be so large that it loses more when it is used."""
@@ -168,6 +180,8 @@ def semi_step(H: Array, A: Array, B: Array) -> tuple[Array, Array]:
 class Signed(LeastSquares):
     """½‖X − WH‖² over W of any sign and H ≥ 0."""
 
+    monotone = True
+
     def begin(self, H: Array) -> State:
         """The codes, and the best weights for them."""
         sums = precise_sums(self.X, H)
@@ -180,6 +194,9 @@ class Signed(LeastSquares):
         sums = precise_sums(self.X, H)
         W = better(least_squares_weights(sums, W), W, sums)
         return State((W,), H, residual, sums)
+
+    def squared_error(self, state: State) -> Array:
+        return signed_squared_error(self.X, state.weights, Identity(), state.H)
 
     def dead(self, state: State) -> Array:
         """The number of rows of H without an entry > 0."""
