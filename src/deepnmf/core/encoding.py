@@ -34,8 +34,8 @@ def encode(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[P
 
         argmin_{H ≥ 0} ½‖X − Ψ_l H‖² + R_l(H),    Ψ_l = W_1 … W_l,
 
-    solved to convergence. Through a link a sample can have several minima: the lowest of those
-    reached from a few starts. The code of a sample does not depend on the other samples of its
+    solved to convergence. Through a link a sample can have several minima: the one below the
+    best of a few starts. The code of a sample does not depend on the other samples of its
     block.
     """
     return by_samples(encode_block, spread(X), tuple(weights), link, tuple(penalties))

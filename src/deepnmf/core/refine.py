@@ -61,8 +61,9 @@ JUMPS_TO = (
 JUMPS, ENTRIES, JUMP_GAIN = 10, 64, 1e-6
 """The most rounds of jumps, the most entries per round, and by what share of its value f must
 fall."""
-ROUNDS, BATCH = 1000, 20
-"""The most steps tried per sample, and how many before finished samples are removed."""
+TRIAL, ROUNDS, BATCH = 20, 1000, 20
+"""The steps tried from each start through a power, the most steps from a start, and how many before
+finished samples are removed."""
 SHORTEST = 1e-9
 """A sample whose steps are this short cannot be lowered further."""
 FLOOR = 1e-8
@@ -123,17 +124,21 @@ class Search:
 
 
 def encode_through(X: Array, weights: Sequence[Array], link: Link, penalty: Penalty) -> Array:
-    """The codes of samples in memory: of the minima reached from several starts, the lowest."""
+    """The codes of samples in memory: from several starts, the lowest end."""
     samples = X.shape[-1]
     X = wider(X, -(-samples // WIDTH) * WIDTH)
     M, P = gram(weights[0]), transposed_product(weights[0], X, by_rows=True)
     variable = Variable(len(weights), codes=True, penalty=penalty)
     half_norms = squared_columns(X) / 2
-    ends = (
-        _lowered(Chain.forward(link, weights, H, M, P), variable, half_norms)
+    # Where a link is flat, the first steps do not say where a start leads.
+    trial = ROUNDS if link.degree is None else TRIAL
+    tried = (
+        _lowered(Chain.forward(link, weights, H, M, P), variable, half_norms, trial)
         for H in _starts(link, weights, M, P)
     )
-    best = reduce(lambda a, b: b.merged(variable.change(a, b) < 0, a), ends)
+    best = reduce(lambda a, b: b.merged(variable.change(a, b) < 0, a), tried)
+    if trial < ROUNDS:
+        best = _lowered(best, variable, half_norms)
     if math.isfinite(link.domain[1]):  # φ is bounded, and flat for large codes
         best = _jumped(best, variable, half_norms)
     return best.codes[-1][..., :samples]
@@ -211,12 +216,12 @@ def _alone(
     return fit ** ((link.degree or 1) ** (1 - len(weights))), fit * cross
 
 
-def _lowered(chain: Chain, variable: Variable, half_norms: Array) -> Chain:
-    """The pass after every sample is finished."""
+def _lowered(chain: Chain, variable: Variable, half_norms: Array, rounds: int = ROUNDS) -> Chain:
+    """The pass after every sample is finished, or after that many rounds."""
     xp, H = namespace(chain.P), variable.value(chain)
     search = _begin(chain, variable, half_norms)
     places: Array | None = None
-    for _ in range(ROUNDS // BATCH):
+    for _ in range(rounds // BATCH):
         for _ in range(BATCH):
             search = _round(search, variable)
         now = variable.value(search.chain)
