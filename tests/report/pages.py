@@ -36,7 +36,7 @@ def columns(edges: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
 def blank(sizes, features, samples, rng):
     """A model as a fit would leave it, without the fit."""
     widths = (features, *sizes)
-    model = DeepNMF(sizes)
+    model = DeepNMF(sizes, objective="end_to_end")  # its codes of noise are found soonest
     model.weights_ = [
         (rng.random(shape) * (rng.random(shape) < 0.3)).astype(np.float32)
         for shape in itertools.pairwise(widths)

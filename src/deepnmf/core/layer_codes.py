@@ -16,6 +16,7 @@ from deepnmf.arrays import (
     choose,
     column_dots,
     divisor,
+    epsilon,
     eye,
     gram,
     in_order,
@@ -39,8 +40,9 @@ STARTING = 4
 """Updates of the codes of each layer before the first sweep."""
 ROUNDS = 300
 """The most rounds over the layers of a sample, behind a link."""
-SETTLED = 1e-5
-"""A sample is finished when a round changes its codes by less than this share of their norm."""
+SETTLED = 1e-6
+"""A sample is finished when a round changes its codes by less than this share of their norm, or 100
+times what rounding changes."""
 
 
 @dataclass(frozen=True)
@@ -274,9 +276,10 @@ def _settled(X: Array, problem: CodesOfLayers) -> Array:
     Z = problem.started(X, solver)
     xp = namespace(Z)
     running = column_dots(Z, 0 * Z) == 0
+    settled = max(SETTLED, 100 * epsilon(Z))
     for _ in range(ROUNDS):
         lower, _, _ = problem.lower(X, Z, solver, None)
-        moved = column_dots(lower - Z, lower - Z) > SETTLED**2 * column_dots(lower, lower)
+        moved = column_dots(lower - Z, lower - Z) > settled**2 * column_dots(lower, lower)
         Z = choose(running, lower, Z)
         running = running & moved
         if not bool(xp.any(running)):

@@ -72,6 +72,9 @@ from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import weights_problem
 from deepnmf.starts import best_scale
 
+ALONE, TOGETHER = 10, 30
+"""How many of the last sweeps say whether one layer, or all together, have converged."""
+
 
 def _lowered(
     X: Array, Z: Array, problem: CodesOfLayers, solver: Solver, memory: SolverMemory
@@ -110,7 +113,6 @@ class LayeredStage(Stage[LayeredFactors]):
     """α_1 = 1, α_2, …, α_L: what the relative error of a layer counts."""
     rescaled: bool = False
     """Begin with W and H scaled to fit X best."""
-    patience = 10
 
     @classmethod
     def of(
@@ -128,6 +130,12 @@ class LayeredStage(Stage[LayeredFactors]):
             X, tuple(penalties_W), penalties_H[-1], Scaling.paper(len(penalties_W)), solver,
             True, link, tuple(penalties_H), tuple(layer_weights), rescaled,
         )  # fmt: skip
+
+    @property
+    def patience(self) -> int:
+        """In single precision the falls of one sweep are hidden by rounding, and layers that settle
+        together pause on the way."""
+        return ALONE if len(self.penalties_W) == 1 else TOGETHER
 
     def judged(self, falls: Sequence[Array]) -> Array:
         """The mean fall. Single falls are hidden by rounding long before the parts have settled."""

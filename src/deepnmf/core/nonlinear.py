@@ -77,7 +77,10 @@ class NonlinearStage(Stage[NonlinearFactors]):
     """X̂ = W_1 φ(W_2 … φ(W_L H)): the fine-tuning of all layers."""
 
     link: Link
-    patience = 3
+
+    @property
+    def patience(self) -> int:
+        return 3
 
     def begin(self, weights: Sequence[Array], H: Array) -> NonlinearFactors:
         """The factors that fine-tuning starts from."""

@@ -114,12 +114,8 @@ class Plan:
         layers = slice(None) if layer is None else slice(layer - 1, layer)
         return self._layered_stage(X, layers, [1.0] * len(factors.weights)).recipe(factors)
 
-    def _layered(
-        self, X: Array, layers: slice, layer_weights: Sequence[float]
-    ) -> LayeredStage | Extrapolated:
-        stage = self._layered_stage(X, layers, layer_weights)
-        linear = self.link.linear or len(layer_weights) == 1
-        return Extrapolated(stage) if self.solver.extrapolates(X, linear=linear) else stage
+    def _layered(self, X: Array, layers: slice, layer_weights: Sequence[float]) -> Extrapolated:
+        return Extrapolated(self._layered_stage(X, layers, layer_weights))
 
     def _layered_stage(
         self, X: Array, layers: slice, layer_weights: Sequence[float]

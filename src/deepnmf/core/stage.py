@@ -127,8 +127,6 @@ class Stage(Descent[F]):
     canonical: bool
     """Whether the codes come out in one scale, whatever the solver."""
     monotone = True
-    patience: ClassVar[int] = 1
-    """How many of the last sweeps say whether an extrapolated stage has converged."""
 
     @abstractmethod
     def begin(self, weights: Sequence[Array], H: Array) -> F:
@@ -137,6 +135,11 @@ class Stage(Descent[F]):
     @abstractmethod
     def beyond(self, now: F, before: F, beta: Dense) -> F:
         """The factors at F + β (F − F_before), made feasible."""
+
+    @property
+    def patience(self) -> int:
+        """How many of the last sweeps say whether an extrapolated stage has converged."""
+        return 1
 
     def judged(self, falls: Sequence[Array]) -> Array:
         """The fall per sweep, from those of the last sweeps: the best of them."""
