@@ -37,7 +37,8 @@ def test_sizes_that_do_not_fit(sizes, message, digits):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (deepnmf.sdnmf_l((32, 16), mu=100.0, **QUICK), r"layer 1 are made of .* of 64.*mu"),
+        (deepnmf.sdnmf_l((32, 16), mu=100.0, **QUICK), r"explain 2% of X.*weaker.*mu"),
+        (deepnmf.sdnmf_l(32, mu=3.0, **QUICK), r"layer 1 are made of .* of 64.*mu"),
         (deepnmf.sdnmf_r((32, 16), lam=1e5, **QUICK), r"parts are dead.*weaker penalties"),
         (deepnmf.sdnmf_r(16, lam=10.0, **QUICK), r"use .* of 16 parts on average.*lam"),
     ],

@@ -20,6 +20,8 @@ from deepnmf.links import Link
 
 MOSTLY, HEAVY = 0.5, 10
 """Raw counts: the least share of zeros, and how many times the mean the largest has at least."""
+LEAST = 0.1
+"""The least share of X that parts explain in a sound fit."""
 MANY, FEW, TINY = 10, 1.5, 1e-3
 """A collapse: of at least `MANY` features or parts, fewer than `FEW` are used on average. Entries
 of a part below `TINY` times its largest do not count."""
@@ -59,7 +61,7 @@ def status(run: Run, tol: float, max_iter: int) -> tuple[str, bool]:
         return (
             f"stopped after sweep {run.sweeps}, as the next one raised the objective: rounding "
             "hides further progress. The model is as it was before that sweep. For a better fit, "
-            'use float64 or scaling="fixed".',
+            'use float64, fewer parts or, instead of scaling="paper", scaling="fixed".',
             True,
         )
     if tol == 0 or max_iter == 0:
@@ -154,12 +156,20 @@ def warn_of_counts(X: Array) -> None:
 
 
 def warn_of_collapse(plan: Plan, run: Run) -> None:
-    """Warn if parts are dead, or if penalties have left next to nothing of parts or codes."""
+    """Warn if parts are dead or explain nothing, or if penalties have left next to nothing."""
     dead = run.history[-1]["dead"] if run.history else 0
     if dead > sum(plan.sizes) / 10:
         warn(
             f"{dead} of {sum(plan.sizes)} parts are dead: no sample uses them. Use smaller layers, "
             "or weaker penalties.",
+            Advice,
+        )
+        return
+    explained = 1.0 if run.errors is None else 1 - run.errors[0] ** 2
+    if explained < LEAST:
+        warn(
+            f"The parts of layer 1 explain {explained:.0%} of X (1 − ‖X − W_1H_1‖²/‖X‖²). Use "
+            "weaker penalties (mu, lam), or more parts.",
             Advice,
         )
         return
