@@ -44,6 +44,7 @@ def X(low_rank):
         ({"device": "gpu"}, "device must be one of 'cpu', 'cuda', 'auto'"),
         ({"penalty_W": 0.1}, r"penalty_W must be None, a Penalty such as SquaredL1"),
         ({"penalty_H": [0.1, None]}, r"0.1 is not a Penalty. Write SquaredL1\(0.1\)"),
+        ({"decoding_weight": -1}, "decoding_weight: -1 must be a finite number"),
         ({"max_iter": -1}, "max_iter: -1 is too small"),
         ({"max_iter": 10**20}, "max_iter is too large: give at most 1,000,000,000"),
         ({"max_iter": 2.5}, "max_iter: 2.5 is not a whole number"),

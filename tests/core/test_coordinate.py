@@ -11,7 +11,7 @@ import scipy.optimize
 import deepnmf
 from deepnmf.core.training import train
 from deepnmf.penalties import Penalty, Ridge, SquaredL1, Zero
-from deepnmf.solvers import Auto, Coordinate, Nesterov
+from deepnmf.solvers import Auto, Coordinate, Nesterov, Solver
 from deepnmf.solvers.quadratic import codes_problem, weights_problem
 from deepnmf.starts import Given
 from tests import laws
@@ -169,19 +169,22 @@ def test_coordinate_and_nesterov_agree_on_where_the_end_is(model, first, low_ran
     "model", [preset for preset in DEEP if preset.__name__ != "dnmf"], ids=named
 )
 def test_coordinate_and_nesterov_meet_on_real_data(model, digits):
-    """Run long from the same start. (Without penalties, or under penalties that rule the fit, they
-    may end in different minima.)"""
+    """Run long from the same starts: the lowest ends of five are the same. (From one start they may
+    end in different minima, up to 2% apart.)"""
     X = digits[:600].T
     settings = plan(
-        model, (24, 10), strength=1e-3, scaling="fixed", max_iter=1, pretrain_iter=50, tol=0
-    )
-    begun = train(X, replace(settings, solver=Nesterov()), generators(0))
-    settings = replace(settings, start=Given(begun.weights, begun.H.T))
-    ends = [
-        train(X, replace(settings, solver=solver, max_iter=sweeps), generators(0)).history[-1]
-        for solver, sweeps in ((Nesterov(), 3000), (Coordinate(), 1000))
-    ]
-    assert ends[1]["objective"] == pytest.approx(ends[0]["objective"], rel=5e-3)
+        model, (24, 10), strength=1e-3, scaling="fixed", start="random", max_iter=1,
+        pretrain_iter=50, tol=0,
+    )  # fmt: skip
+    ends: dict[Solver, list[float]] = {Nesterov(): [], Coordinate(): []}
+    for seed in range(5):
+        begun = train(X, replace(settings, solver=Nesterov()), generators(seed))
+        same = replace(settings, start=Given(begun.weights, begun.H.T), max_iter=1000)
+        for solver, values in ends.items():
+            ended = train(X, replace(same, solver=solver), generators(seed))
+            values.append(ended.history[-1]["objective"])
+    lowest, other = map(min, ends.values())
+    assert lowest == pytest.approx(other, rel=5e-3)
 
 
 @each("model,scaling", DEEP, SCALINGS)

@@ -110,7 +110,7 @@ def _history(model: Any, given: Hostile) -> None:
         return
     size, slack = max(float(np.sum(dense**2)) / 2, 1e-300), _slack(model)
     if len(getattr(model, "loss_weights_", ())) > 1:
-        size *= 1 + np.sum(model.layer_weights) * (len(model.weights_) - 1)
+        size *= 1 + np.sum(model.layer_weights) * (len(model.weights_) - 1) + model.decoding_weight
     for records in stages(model.history_):
         stage = objectives(records)
         rise = np.diff(stage).max(initial=0)

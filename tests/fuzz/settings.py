@@ -96,6 +96,7 @@ OPTIONAL: dict[str, tuple[Any, ...]] = {
     "scaling": ("paper", "fixed"),
     "objective": ("layers", "end_to_end"),
     "layer_weights": (1e-3, 1.0, 100.0),
+    "decoding_weight": (0.0, 0.1, 100.0),
     "start": ("nnsvd", "random"),
     "fill": ("zero", "mean", "random", 0.1, 0.0),
     "solver": tuple(SOLVERS),

@@ -76,6 +76,13 @@ LayerWeights = Annotated[
         "per layer. [default: the model's]"
     ),
 ]
+DecodingWeight = Annotated[
+    float | None,
+    typer.Option(
+        help="With --objective layers and no link, what the error of the decoded codes counts. "
+        "[default: the model's]"
+    ),
+]
 ProjectCodes = Annotated[
     bool, typer.Option("--project-codes", help="The codes are g(H_L) instead of H_L.")
 ]
@@ -131,6 +138,7 @@ def fit(
     scaling: ScalingName = None,
     objective: ObjectiveName = None,
     layer_weights: LayerWeights = None,
+    decoding_weight: DecodingWeight = None,
     project_codes: ProjectCodes = False,
     solver: SolverName = None,
     max_iter: MaxIter = None,
@@ -158,7 +166,8 @@ def fit(
         "fill": None if fill is None else inputs.value(fill), "scaling": scaling,
         "objective": objective,
         "layer_weights": inputs.numbers("--layer-weights", layer_weights, float),
-        "project_codes": project_codes or None, "start": start, "solver": solver,
+        "decoding_weight": decoding_weight, "project_codes": project_codes or None,
+        "start": start, "solver": solver,
         "max_iter": max_iter, "pretrain_iter": pretrain_iter, "tol": tol,
     }  # fmt: skip
     place = Place(device, max_memory, dask, checkpoint)

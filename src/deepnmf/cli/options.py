@@ -27,7 +27,7 @@ OPTIONS = {
     "layer_sizes": "--layers", "max_iter": "--max-iter", "pretrain_iter": "--pretrain-iter",
     "tol": "--tol", "max_memory": "--max-memory", "project_codes": "--project-codes",
     "random_state": "--seed", "penalty_W": "--mu", "penalty_H": "--lam",
-    "layer_weights": "--layer-weights",
+    "layer_weights": "--layer-weights", "decoding_weight": "--decoding-weight",
 }  # fmt: skip
 """The options of `fit` whose parameters have names that mean nothing else."""
 FIRST = ("link", "start", "fill", "scaling", "objective", "solver", "device", "checkpoint")

@@ -1,14 +1,16 @@
 """The codes of all layers of a sample, each of which explains the codes below.
 
-    ½‖x − W_1h_1‖² + ½ Σ_{l≥2} a_l ‖u_{l−1} − W_lh_l‖² + penalties,    h_l = φ(u_l) for l < L,
+    ½‖x − W_1h_1‖² + ½ Σ_{l≥2} a_l ‖u_{l−1} − W_lh_l‖² + ½ b ‖x − Ψ_Lh_L‖² + penalties,
 
-with the weights frozen: in a sweep of training, and in `transform`.
+h_l = φ(u_l) for l < L, with the weights frozen: in a sweep of training, and in `transform`. b is 0
+behind a link.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from deepnmf.arrays import (
     Array,
@@ -27,6 +29,7 @@ from deepnmf.arrays import (
     product_transposed,
     transposed_product,
 )
+from deepnmf.core.decode import product
 from deepnmf.core.hidden import descend_hidden
 from deepnmf.core.passes import exact_solver
 from deepnmf.links import Link
@@ -56,6 +59,13 @@ class CodesOfLayers:
     """2R(w_j), the cost of ½‖h_j‖² for the weights: (…, k_l, 1)."""
     penalties: tuple[Penalty, ...]
     link: Link
+    decoding: float = 0.0
+    """b."""
+
+    @cached_property
+    def above(self) -> Array:
+        """W_2 … W_L."""
+        return product(self.weights[1:])
 
     @property
     def linear(self) -> bool:
@@ -75,9 +85,9 @@ class CodesOfLayers:
         In the variables √a_l h_l the layers are of the same size, which gradient steps need.
         """
         A, t = self._joint()
-        C = transposed_product(self.weights[0], X)
+        first = C = transposed_product(self.weights[0], X)
         if len(self.weights) > 1 or self.penalties[0].linear > 0:
-            C = _tall(C, Z.shape[-2]) - self._shift(t)
+            C = _tall(first, Z.shape[-2], self._last_rows(first)) - self._shift(t)
         solved = solver.update(codes_problem(A, C, Zero()), Z * t, memory)
         return solved.F / t, solved.memory, solved.residual
 
@@ -99,11 +109,20 @@ class CodesOfLayers:
         t = [a**0.5 + _empty(a, size, 1) for a, size in zip(self.importance, sizes, strict=True)]
         return xp.concat(rows, axis=-2), xp.concat(t, axis=-2)
 
+    def _last_rows(self, first: Array) -> Array | None:
+        """What the loss of the decoding adds to C for h_L, from W_1ᵀX."""
+        if not self.decoding:
+            return None
+        return self.decoding / self.importance[-1] ** 0.5 * matmul(self.above.mT, first)
+
     def _diagonal(self, layer: int) -> Array:
-        """W_lᵀW_l and the penalties of h_l, as a matrix."""
-        G = self.grams[layer]
+        """W_lᵀW_l, the penalties of h_l and, for h_L, the loss of the decoding, as a matrix."""
+        G, last = self.grams[layer], layer + 1 == len(self.weights)
         unit = eye(G.shape[-1], G)
         A = G + unit * self.ridges[layer]
+        if self.decoding and last:
+            K = decoding_gram(self.weights, self.grams[0], self.ridges, self.importance)
+            A = A + self.decoding / self.importance[-1] * K
         penalty = self.penalties[layer].quadratic
         return A + penalty.gradient(unit) if penalty.active else A
 
@@ -147,6 +166,14 @@ class CodesOfLayers:
         last = layer + 1 == len(self.weights)
         return codes[layer] if last else self.link.decode(codes[layer])
 
+    def _products(self, X: Array, decoded: Sequence[Array]) -> list[Array]:
+        """X H_1ᵀ and, if the decoding has a loss, X H_Lᵀ: in one product, which reads X once."""
+        H, size = decoded[0], decoded[0].shape[-2]
+        if not self.decoding:
+            return [product_transposed(X, H)]
+        both = product_transposed(X, namespace(H).concat([H, decoded[-1]], axis=-2))
+        return [both[..., :size], both[..., size:]]
+
     def started(self, X: Array, solver: Solver) -> Array:
         """Codes layer by layer: each fits the codes of the layer below, roughly."""
         below, codes = X, []
@@ -166,12 +193,14 @@ class CodesOfLayers:
         """The entries of `LayerSums`, one after another."""
         codes = split_rows(Z, self.weights)
         decoded = [self.decoded(codes, layer) for layer in range(len(codes))]
-        below = (X, *codes[:-1])
+        first, *cross = self._products(X, decoded)
         return (
             *(gram(H.mT) for H in decoded),
-            *(product_transposed(D, H) for D, H in zip(below, decoded, strict=True)),
+            first,
+            *(product_transposed(U, H) for U, H in zip(codes, decoded[1:], strict=False)),
             *(column_dots(U.mT, U.mT).mT for U in codes[:-1]),
             *(namespace(H).sum(H, axis=-1, keepdims=True) for H in decoded),
+            *cross,
         )
 
 
@@ -219,14 +248,37 @@ def codes_of_layers(
     link: Link,
     penalties_W: Sequence[Penalty],
     penalties_H: Sequence[Penalty],
+    decoding: float,
 ) -> CodesOfLayers:
     """The problem of all codes, with penalties on weights that count parts by their energy."""
-    ridges = []
-    for W, R in zip(weights, penalties_W, strict=True):
-        ridges.append((2 * R.columns(W) if R.active else 0 * W[..., :1, :]).mT)
     return CodesOfLayers(
-        tuple(weights), tuple(grams), tuple(importance), tuple(ridges), tuple(penalties_H), link
-    )
+        tuple(weights), tuple(grams), tuple(importance), ridges_of(weights, penalties_W),
+        tuple(penalties_H), link, decoding,
+    )  # fmt: skip
+
+
+def ridges_of(weights: Sequence[Array], penalties_W: Sequence[Penalty]) -> tuple[Array, ...]:
+    """2R(w_j) for the parts of every layer, as (…, k_l, 1)."""
+    pairs = zip(weights, penalties_W, strict=False)
+    return tuple((2 * R.columns(W) if R.active else 0 * W[..., :1, :]).mT for W, R in pairs)
+
+
+def decoding_gram(
+    weights: Sequence[Array],
+    first_gram: Array,
+    ridges: Sequence[Array],
+    importance: Sequence[Array],
+) -> Array:
+    """K_l with ½⟨h, K_l h⟩ what a code h of layer l costs in the decoding, without its product with
+    X: ½‖Ψ_lh‖², and the penalties of the parts that it decodes to.
+
+        K_1 = W_1ᵀW_1 + diag(2R(w_1)),    K_l = W_lᵀ K_{l−1} W_l + a_l diag(2R(w_l))
+    """
+    K = first_gram + eye(first_gram.shape[-1], first_gram) * ridges[0]
+    for W, ridge, a in zip(weights[1:], ridges[1:], importance[1:], strict=False):
+        K = W.mT @ K @ W
+        K = K + a * eye(K.shape[-1], K) * ridge
+    return K
 
 
 def _empty(like: Array, rows: int, columns: int) -> Array:
@@ -235,9 +287,11 @@ def _empty(like: Array, rows: int, columns: int) -> Array:
     return xp.broadcast_to(0 * like[..., :1, :1], (*like.shape[:-2], rows, columns))
 
 
-def _tall(C: Array, rows: int) -> Array:
-    xp = namespace(C)
-    return xp.concat([C, _empty(C, rows - C.shape[-2], C.shape[-1])], axis=-2)
+def _tall(top: Array, rows: int, bottom: Array | None) -> Array:
+    """Rows at the top and at the bottom, and zeros between them."""
+    ends = [top] if bottom is None else [top, bottom]
+    between = _empty(top, rows - sum(end.shape[-2] for end in ends), top.shape[-1])
+    return namespace(top).concat([top, between, *ends[1:]], axis=-2)
 
 
 def encode_layers(
@@ -247,12 +301,13 @@ def encode_layers(
     link: Link,
     penalties_W: Sequence[Penalty],
     penalties_H: Sequence[Penalty],
+    decoding: float,
     layer: int,
 ) -> Array:
     """The codes of X at a layer (1 … L): of the codes of all layers, found together."""
     unit, scales = unit_weights([in_order(W) for W in weights], link)
     grams = tuple(gram(W) for W in unit)
-    problem = codes_of_layers(unit, importance, grams, link, penalties_W, penalties_H)
+    problem = codes_of_layers(unit, importance, grams, link, penalties_W, penalties_H, decoding)
     return by_samples(_encoded, X, problem, divisor(scales[layer - 1]), layer)
 
 

@@ -24,13 +24,16 @@ class LayerSums(NamedTuple):
     """‖u‖² for every row u of U_1 … U_{L−1}, as (…, k_l, 1)."""
     totals: tuple[Array, ...]
     """The sum of every row of H_l, as (…, k_l, 1)."""
+    cross: tuple[Array, ...]
+    """X H_Lᵀ, if the decoding has a loss."""
 
 
 def grouped(sums: Sequence[Array], layers: int) -> LayerSums:
     """The sums of all layers, from the order in which a pass returns them."""
     S, Q = sums[:layers], sums[layers : 2 * layers]
-    squares, totals = sums[2 * layers : 3 * layers - 1], sums[3 * layers - 1 :]
-    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals))
+    squares, totals = sums[2 * layers : 3 * layers - 1], sums[3 * layers - 1 : 4 * layers - 1]
+    cross = sums[4 * layers - 1 :]
+    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals), tuple(cross))
 
 
 def scaled_sums(
@@ -43,7 +46,8 @@ def scaled_sums(
     Q[1:] = [c * Q for Q, c in zip(Q[1:], roots, strict=True)]
     squares = [c * c * row for row, c in zip(sums.squares, roots, strict=True)]
     totals = [c * row for row, c in zip(sums.totals, scales, strict=True)]
-    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals))
+    cross = tuple(C * scales[-1].mT for C in sums.cross)
+    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals), cross)
 
 
 def diagonal(S: Array) -> Array:

@@ -1,10 +1,14 @@
 """One sweep over the factors of all layers, with a loss on every layer.
 
-    f = ½‖X − W_1H_1‖² + ½ Σ_{l≥2} a_l ‖U_{l−1} − W_lH_l‖² + penalties,    H_l = φ(U_l) for l < L,
+    f = ½‖X − W_1H_1‖² + ½ Σ_{l≥2} a_l ‖U_{l−1} − W_lH_l‖² + ½ b ‖X − Ψ_LH_L‖² + penalties,
 
-over all W_l, U_l and H_L ≥ 0. In linear models U_l = H_l. The loss of a layer says what its parts
-are, whatever the layers above make of them. An end-to-end loss sees only the product of all
-weights.
+over all W_l, U_l and H_L ≥ 0, with H_l = φ(U_l) for l < L. In linear models U_l = H_l. The loss of
+a layer says what its parts are, whatever the layers above make of them. An end-to-end loss sees
+only the product of all weights.
+
+The loss of the decoding, b, is for linear models: without it, the codes at the top describe the
+codes of layer 1 and not the data, and are worse than those of plain NMF. A large a_l would mend
+that as well, but pulls the parts of layer 1 away from what they are in the data.
 
 The columns of every W_l have unit norm, so that no factor can escape into the scale of another. A
 penalty on W_l counts each part by its energy: Σ_j R(w_j) ‖h_j‖² does not depend on how w_j and h_j
@@ -39,19 +43,24 @@ from deepnmf.arrays import (
     gram,
     inner,
     is_numpy,
+    matmul,
     namespace,
     pass_over,
     scalars,
+    spectral_bound,
     sums_over_samples,
     to_double,
     trace,
 )
+from deepnmf.core.decode import product
 from deepnmf.core.encoding import squared_error
 from deepnmf.core.layer_codes import (
     CodesOfLayers,
     all_codes,
     codes_of_layers,
+    decoding_gram,
     degree_of,
+    ridges_of,
     unit_weights,
 )
 from deepnmf.core.layer_factors import (
@@ -111,6 +120,8 @@ class LayeredStage(Stage[LayeredFactors]):
     penalties_H: tuple[Penalty, ...]
     layer_weights: tuple[float, ...]
     """α_1 = 1, α_2, …, α_L: what the relative error of a layer counts."""
+    decoding: float = 0.0
+    """b: what the relative error of X̂ counts."""
     rescaled: bool = False
     """Begin with W and H scaled to fit X best."""
 
@@ -123,12 +134,13 @@ class LayeredStage(Stage[LayeredFactors]):
         solver: Solver,
         link: Link,
         layer_weights: Sequence[float],
+        decoding: float,
         rescaled: bool,
     ) -> LayeredStage:
         """The stage of these layers."""
         return cls(
             X, tuple(penalties_W), penalties_H[-1], Scaling.paper(len(penalties_W)), solver,
-            True, link, tuple(penalties_H), tuple(layer_weights), rescaled,
+            True, link, tuple(penalties_H), tuple(layer_weights), decoding, rescaled,
         )  # fmt: skip
 
     @property
@@ -143,7 +155,11 @@ class LayeredStage(Stage[LayeredFactors]):
 
     def negligible(self, tol: float) -> Array:
         """As in other stages, if all layers have this relative error."""
-        return sum(self.layer_weights) * super().negligible(tol)
+        return (sum(self.layer_weights) + self.decoding) * super().negligible(tol)
+
+    def _count_of_sums(self, layers: int) -> int:
+        """How many sums over samples the weights need."""
+        return 4 * layers - 1 + (self.decoding > 0)
 
     @property
     def degree(self) -> float:
@@ -179,7 +195,8 @@ class LayeredStage(Stage[LayeredFactors]):
     def sweep(self, factors: LayeredFactors) -> LayeredFactors:
         """All codes, then every W from the last to the first; none of the updates raises f."""
         problem = self._problem(factors)
-        count, layers = 4 * len(factors.weights), len(factors.weights)
+        layers = len(factors.weights)
+        count = 1 + self._count_of_sums(layers)
         passed = pass_over(
             _lowered, self.X, factors.codes, problem, self.solver, factors.memories[-1],
             rows=sum(factors.sizes), sums=count, recipe=self.recipe(factors),
@@ -207,24 +224,33 @@ class LayeredStage(Stage[LayeredFactors]):
     def objective(self, factors: LayeredFactors) -> tuple[Array, Array]:
         """f and its penalties per run, from the sums in double precision."""
         fit = penalty = 0 * inner(factors.weights[0], factors.weights[0])
-        for layer, own in enumerate(self._fits(factors)):
-            a = factors.importance[layer][..., 0, 0]
-            a = namespace(a).astype(a, namespace(a).float64)
-            fit = fit + a * own
+        *own, whole = *self._fits(factors), None
+        if self.decoding:
+            *own, whole = own
+            fit = fit + self.decoding * whole
+        for layer, own_fit in enumerate(own):
+            a = to_double(factors.importance[layer][..., 0, 0])
+            fit = fit + a * own_fit
             penalty = penalty + a * self._penalty(factors, layer)
         return fit + penalty, penalty
 
     def _fits(self, factors: LayeredFactors) -> tuple[Array, ...]:
-        """½‖U_{l−1} − W_lH_l‖² per run, for every layer."""
+        """½‖U_{l−1} − W_lH_l‖² per run, for every layer; then ½‖X − Ψ_LH_L‖², if it counts."""
         if factors.fits:
             return factors.fits
-        halves = self._halves(factors)
-        return tuple(
+        sums = factors.sums
+        fits = [
             fit_of_sums(half, *of_layer)
             for half, *of_layer in zip(
-                halves, factors.weights, factors.grams, factors.sums.S, factors.sums.Q, strict=True
+                self._halves(factors), factors.weights, factors.grams, sums.S, sums.Q, strict=True
             )
-        )
+        ]
+        for cross in sums.cross:
+            above = product(factors.weights[1:])
+            basis_gram = above.mT @ factors.grams[0] @ above
+            basis = matmul(factors.weights[0], above)
+            fits.append(fit_of_sums(self.half_norm, basis, basis_gram, sums.S[-1], cross))
+        return tuple(fits)
 
     def _halves(self, factors: LayeredFactors) -> list[Array]:
         """½‖U_{l−1}‖² per run, for every layer."""
@@ -233,8 +259,9 @@ class LayeredStage(Stage[LayeredFactors]):
 
     def slim(self, factors: LayeredFactors) -> LayeredFactors:
         """A sweep begins with the codes and needs no U_{l−1}H_lᵀ."""
-        empty = tuple(Q[..., :0, :] for Q in factors.sums.Q)
-        return replace(factors, sums=factors.sums._replace(Q=empty))
+        sums = factors.sums
+        Q, cross = (tuple(M[..., :0, :] for M in matrices) for matrices in (sums.Q, sums.cross))
+        return replace(factors, sums=sums._replace(Q=Q, cross=cross))
 
     def _penalty(self, factors: LayeredFactors, layer: int) -> Array:
         """The penalties of a layer, per run."""
@@ -242,7 +269,7 @@ class LayeredStage(Stage[LayeredFactors]):
         R, R_H = self.penalties_W[layer], self.penalties_H[layer]
         value = inner(W, 0 * W)
         if R.active:
-            value = value + inner(R.columns(W), diagonal(S))
+            value = value + inner(R.columns(W), self._energy(factors, layer))
         if R_H.active:
             totals = factors.sums.totals[layer]
             value = value + R_H.quadratic.of_codes(totals, S)
@@ -260,7 +287,8 @@ class LayeredStage(Stage[LayeredFactors]):
 
     def _errors(self, factors: LayeredFactors) -> Array:
         """‖U_{l−1} − W_lH_l‖/‖U_{l−1}‖ for every layer: (…, L)."""
-        pairs = zip(self._fits(factors), self._halves(factors), strict=True)
+        halves = self._halves(factors)
+        pairs = zip(self._fits(factors)[: len(halves)], halves, strict=True)
         errors = [fit / divisor(half + 0 * fit) for fit, half in pairs]
         xp = namespace(errors[0])
         return xp.sqrt(xp.stack(errors, axis=-1))
@@ -269,12 +297,15 @@ class LayeredStage(Stage[LayeredFactors]):
         self, weights: tuple[Array, ...], importance: tuple[Array, ...], grams: tuple[Array, ...]
     ) -> CodesOfLayers:
         return codes_of_layers(
-            weights, importance, grams, self.link, self.penalties_W, self.penalties_H
-        )
+            weights, importance, grams, self.link, self.penalties_W, self.penalties_H,
+            self.decoding,
+        )  # fmt: skip
 
     def _add_up(self, problem: CodesOfLayers, Z: Array) -> LayerSums:
         layers = len(problem.weights)
-        return grouped(sums_over_samples(_sums, 4 * layers - 1, self.X, Z, problem), layers)
+        return grouped(
+            sums_over_samples(_sums, self._count_of_sums(layers), self.X, Z, problem), layers
+        )
 
     def _update_weights(self, factors: LayeredFactors) -> LayeredFactors:
         for layer in reversed(range(len(factors.weights))):
@@ -293,16 +324,18 @@ class LayeredStage(Stage[LayeredFactors]):
     ) -> tuple[Array, SolverMemory, Array]:
         """W_l, with columns of any norm, and what their growth costs the layers above.
 
-        In the variables w_j ‖h_j‖ a penalty counts all columns alike, and steps are equally long.
+        In the variables w_j √e_j, with e_j the energy of a part, a penalty counts all columns
+        alike, and steps are equally long.
         """
-        W, S, Q = factors.weights[layer], factors.sums.S[layer], factors.sums.Q[layer]
+        W, squares = factors.weights[layer], self._energy(factors, layer)
         xp = namespace(W)
-        squares = diagonal(S)
+        left, S, Q = self._quadratic_of(factors, layer)
         # A part that almost no sample uses stays as it is, so that one can use it later.
         used = squares > epsilon(W) * xp.max(squares, axis=-1, keepdims=True)
         all_used = bool(xp.all(used))
         if not all_used:
-            Q = xp.where(used, Q - xp.where(used, 0 * W, W) @ S, W)
+            unused = xp.where(used, 0 * W, W) @ S
+            Q = xp.where(used, Q - (unused if left is None else left @ unused), W)
             S = xp.where(used & used.mT, S, 0 * S)
         d = xp.where(used, xp.sqrt(divisor(squares)), xp.ones_like(squares))
         growth = self._cost_of_growth(factors, layer).mT / factors.importance[layer]
@@ -313,11 +346,53 @@ class LayeredStage(Stage[LayeredFactors]):
         # By columns, as the solver of arrays wants it: it would hold a copy beside this one.
         Q = np.divide(Q.mT, d.mT, order="C").mT if is_numpy(Q) else Q / d
         F, memory, mapping = self.solver.update(
-            weights_problem(None, B, Q, self.penalties_W[layer]), start, factors.memories[layer]
+            weights_problem(left, B, Q, self.penalties_W[layer]), start, factors.memories[layer]
         )
         del start, Q  # as large as W_1
         F = F / d
         return F if all_used else choose(used, F, W), memory, mapping * size
+
+    def _quadratic_of(
+        self, factors: LayeredFactors, layer: int
+    ) -> tuple[Array | None, Array, Array]:
+        """A, S and Q of ½⟨W, A W S⟩ − ⟨Q, W⟩, what W_l has to lower, over a_l. A is None for I.
+
+        With K of `decoding_gram` for the layer below and M = (W_{l+1} … W_LH_L)(…)ᵀ, the loss of
+        the decoding adds ½ b ⟨W, K W M⟩. The sum has this form in the first and in the last layer
+        only. In others, and where growing columns cost codes their penalty, the largest eigenvalue
+        stands for K: this bounds the loss from above and touches it at W.
+        """
+        S, Q = factors.sums.S[layer], factors.sums.Q[layer]
+        if not self.decoding:
+            return None, S, Q
+        b, W = self.decoding / factors.importance[layer], factors.weights[layer]
+        below, above = factors.weights[:layer], factors.weights[layer + 1 :]
+        M, (C,) = factors.sums.S[-1], factors.sums.cross
+        if above:
+            T = product(above)
+            M, C = T @ M @ T.mT, matmul(C, T.mT)
+        if not below:
+            C = b * C
+            C += Q  # in place: as large as W_1
+            return None, S + b * M, C
+        ridges = ridges_of(below, self.penalties_W)
+        K = decoding_gram(below, factors.grams[0], ridges, factors.importance)
+        C = matmul(product(below).mT, C)
+        if not above and not self.penalties_H[layer].active:
+            return eye(K.shape[-1], K) + b * K, S, Q + b * C
+        largest = spectral_bound(K)
+        return None, S + b * largest * M, Q + b * (C + (largest * W - K @ W) @ M)
+
+    def _energy(self, factors: LayeredFactors, layer: int) -> Array:
+        """‖h_j‖² of every part, and b times that of its codes in the decoding: (…, 1, k_l)."""
+        own = diagonal(factors.sums.S[layer])
+        if not self.decoding:
+            return own
+        top = factors.sums.S[-1]
+        if layer + 1 == len(factors.weights):
+            return (1 + self.decoding) * own
+        T = product(factors.weights[layer + 1 :])
+        return own + self.decoding * column_dots((T @ top).mT, T.mT)
 
     def _cost_of_growth(self, factors: LayeredFactors, layer: int) -> Array:
         """e with ½ Σ_j e_j c_j² + const. ≥ the change of f when row j of H_l is multiplied by c_j,
@@ -341,7 +416,8 @@ class LayeredStage(Stage[LayeredFactors]):
         above = above + (W * W) @ self._cost_of_growth(factors, layer + 1)
         R = self.penalties_W[layer + 1]
         if R.active:
-            above = above + a[layer + 1] * ((W * R.gradient(W)) @ diagonal(S).mT)
+            energy = self._energy(factors, layer + 1)
+            above = above + a[layer + 1] * ((W * R.gradient(W)) @ energy.mT)
         return cost + above / self.degree
 
     def _unit(self, factors: LayeredFactors, before: Sequence[Array]) -> LayeredFactors:

@@ -36,6 +36,8 @@ class Plan:
     fixed_scale: bool = False
     layer_weights: tuple[float, ...] | None = None
     """α_1 … α_L of a loss on every layer; None for the end-to-end loss."""
+    decoding: float = 0.0
+    """What the relative error of X̂ counts beside a loss on every layer; 0 behind a link."""
     start: Start | Given = Nnsvd()
     solver: Solver = Auto()
     max_iter: int = 200
@@ -102,8 +104,9 @@ class Plan:
     ) -> Array:
         """The codes of X at a layer (1 … L) with all weights frozen, for a loss on every layer."""
         return encode_layers(
-            spread(X), weights, importance, self.link, self.penalties_W, self.penalties_H, layer
-        )
+            spread(X), weights, importance, self.link, self.penalties_W, self.penalties_H,
+            self._decoding(len(importance)), layer,
+        )  # fmt: skip
 
     def layered_stage(self, X: Array) -> LayeredStage:
         """All layers on X, each with its loss."""
@@ -122,8 +125,13 @@ class Plan:
     ) -> LayeredStage:
         return LayeredStage.of(
             X, self.penalties_W[layers], self.penalties_H[layers], self.solver, self.link,
-            layer_weights, rescaled=not isinstance(self.start, Given),
+            layer_weights, self._decoding(len(layer_weights)),
+            rescaled=not isinstance(self.start, Given),
         )  # fmt: skip
+
+    def _decoding(self, layers: int) -> float:
+        """What the error of X̂ counts: with one layer it is the loss of the layer."""
+        return self.decoding if layers > 1 else 0.0
 
     def _linear(self, X: Array, layers: slice, codes_first: bool) -> LinearStage | Extrapolated:
         fresh = codes_first and not isinstance(self.start, Given)

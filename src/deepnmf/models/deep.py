@@ -67,6 +67,9 @@ class DeepNMF(MatrixFactorization):
     layer_weights : float or one per layer above the first, default=0.05
         With a loss on every layer, what the relative error of a layer counts, compared with that
         of layer 1.
+    decoding_weight : float, default=1.0
+        With a loss on every layer of a linear model, what the relative error of X̂, decoded from the
+        last codes, counts. 0: the last layer describes the codes below it, and not the data.
     start : "nnsvd", "random", Start or Given, default="nnsvd"
         Where a fit begins. A `Given` holds your own weights, and codes if you have them.
     fill : "zero", "mean", "random" or float, default="random"
@@ -154,6 +157,7 @@ class DeepNMF(MatrixFactorization):
     scaling: str = "fixed"
     objective: str | None = None
     layer_weights: float | Sequence[float] = 0.05
+    decoding_weight: float = 1.0
     start: str | Start | Given = "nnsvd"
     fill: str | float = "random"
     solver: str | Solver = "auto"

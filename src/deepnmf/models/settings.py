@@ -68,6 +68,7 @@ def plan_of(model: DeepNMF) -> Plan:
             'loss small by making its codes small. For the paper\'s objective, use "end_to_end".'
         )
     weights = layer_weights(model.layer_weights, len(sizes))
+    decoding = number("decoding_weight", model.decoding_weight)
     return Plan(
         sizes=sizes,
         penalties_W=penalties_W,
@@ -75,6 +76,7 @@ def plan_of(model: DeepNMF) -> Plan:
         link=link,
         fixed_scale=fixed,
         layer_weights=weights if layered else None,
+        decoding=decoding if layered and link.linear else 0.0,
         start=_relative_start(start_of(model.start, model.fill), fixed),
         solver=choice("solver", model.solver, SOLVERS, Solver),
         max_iter=whole_number("max_iter", model.max_iter, least=0, most=MOST),
