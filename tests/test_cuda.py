@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,11 @@ import deepnmf
 from deepnmf import baselines
 from deepnmf.arrays import fused_kernels
 from deepnmf.arrays.cuda.graphs import Recorded
+from deepnmf.data.dataset import Dataset
 from deepnmf.evaluation import cluster_scores_many
+from deepnmf.experiments import runner
+from deepnmf.experiments.design import Experiment, Fit, Scoring
+from deepnmf.experiments.rows import read
 from deepnmf.models import many as stacks
 from deepnmf.models.settings import plan_of
 from deepnmf.penalties import SquaredL1, Zero
@@ -294,3 +299,31 @@ def test_kmeans_on_the_card_reaches_the_level_of_the_cpu(digits):
     there = cluster_scores_many(torch.from_numpy(Z.copy()).cuda(), y, n_clusters=10)
     for one, other in zip(here, there, strict=True):
         assert one.nmi == pytest.approx(other.nmi, abs=0.02)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_stack_has_the_stability_of_fits_one_by_one(rng, tmp_path):
+    settings = {"max_iter": 5, "pretrain_iter": 5, "tol": 0, "solver": "nesterov"}
+    starts: list[dict[str, object]] = [settings, {**settings, "start": "random"}]
+    experiment = Experiment(
+        name="study", title="", data="noise", normalize="none", dtype="float64", folds=2,
+        first_folds=2, runs=3, kmeans=0, stability=True,
+        fits=tuple(Fit("dnmf", (8, 5), options, (Scoring("DNMF"),)) for options in starts),
+    )  # fmt: skip
+    data = Dataset(X=rng.random((40, 12)), y=None, name="noise")
+    paths = [
+        runner.run(experiment, tmp_path / device, device, dataset=data)
+        for device in ("cuda", "cpu")
+    ]
+    card, cpu = (_stabilities(path) for path in paths)
+    assert card == pytest.approx(cpu, abs=1e-3)
+    # With the rows of one fit lost, it resumes.
+    lines = paths[0].read_text().splitlines(keepends=True)
+    paths[0].write_text("".join(lines[:3] + lines[4:]))
+    again = _stabilities(runner.run(experiment, paths[0], "cuda", dataset=data))
+    assert again == pytest.approx(card, abs=1e-4)
+
+
+def _stabilities(path: Path) -> np.ndarray:
+    rows = read(path).sort_values(["fit", "fold", "seed"])
+    return rows[["stability", "stability_lowest"]].to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,14 +12,16 @@ import pytest
 
 from deepnmf.cli.main import main
 from deepnmf.data import load_digits
-from deepnmf.data.dataset import DataError
+from deepnmf.data.dataset import DataError, Dataset
 from deepnmf.data.datasets import DATASETS
 from deepnmf.experiments import EXPERIMENTS, STUDIES, figures, tables
-from deepnmf.experiments.design import from_table, load
+from deepnmf.experiments.design import Experiment, Fit, Scoring, from_table, load
 from deepnmf.experiments.rate import METHODS, gaps, orders, plot
 from deepnmf.experiments.rows import COLUMNS, MEASURES, of_one_setting, read
 from deepnmf.experiments.runner import rows_of, run, splits
-from deepnmf.explain.measures import stability
+from deepnmf.experiments.stability import stabilities
+from deepnmf.models.many import fit_many
+from deepnmf.starts import Given
 from tests.tables import BRIEF, long
 
 pytestmark = BRIEF
@@ -274,8 +277,127 @@ def test_a_study_without_labels(tmp_path, rng):
     right, small = (rows[rows["group"] == group] for group in ("[3]", "[2]"))
     assert (right["held_out_error"].to_numpy() < 0.1 * small["held_out_error"].to_numpy()).all()
     assert rows["stability"].between(0.8, 1 + 1e-9).all()
+    assert rows["stability_lowest"].isna().all()
     assert "NMI" not in (tmp_path / "study.md").read_text()
     assert (tmp_path / "study-held_out_error.png").exists()
+    assert (tmp_path / "study-sizes.svg").exists()
+
+
+NOISE = Dataset(X=np.random.default_rng(0).random((40, 12)), y=None, name="noise")
+FEW = {"max_iter": 20, "pretrain_iter": 20}
+
+
+def compared(*fits, runs=3):
+    """A study of the stability of these fits: model, layers, options."""
+    return Experiment(
+        name="study", title="Noise", data="noise", normalize="none", dtype="float64", folds=2,
+        first_folds=2, runs=runs, kmeans=0, stability=True, sizes=True,
+        fits=tuple(
+            Fit(model, layers, options, (Scoring(model, group=str(layers)),))
+            for model, layers, options in fits
+        ),
+    )  # fmt: skip
+
+
+def test_stability_is_measured_between_random_starts(tmp_path):
+    """Noise has no parts to agree on, but the seeds of NNSVD begin at nearly the same ones."""
+    experiment = compared(("dnmf", (8, 4), FEW), ("dnmf", (8, 4), {**FEW, "start": "random"}))
+    rows = read(run(experiment, tmp_path / "rows.csv", dataset=NOISE))
+    for fold, (train, _) in enumerate(splits(experiment, NOISE.X, None)):
+        same, different = (
+            np.array(stabilities(fit_many(NOISE.X[train], fit.estimator, 3)))
+            for fit in experiment.fits
+        )
+        assert same.min() > 0.99
+        assert (different < same).all()
+        assert different[:, 1].max() < 0.95
+        for fit in experiment.fits:
+            measured = rows[(rows["fit"] == fit.key) & (rows["fold"] == fold)]
+            both = measured[["stability", "stability_lowest"]].to_numpy()
+            assert both == pytest.approx(different, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fit", "runs"),
+    [
+        (("dnmf", (6, 3), {**FEW, "start": Given([np.ones((12, 6)), np.ones((6, 3))])}), 3),
+        (("dnmf", (6, 3), FEW), 1),
+    ],
+    ids=["given", "one run"],
+)
+def test_where_seeds_cannot_differ_stability_is_not_measured(fit, runs, tmp_path):
+    experiment = compared(fit, runs=runs)
+    rows = read(run(experiment, tmp_path / "rows.csv", dataset=NOISE))
+    assert len(rows) == 2
+    assert rows[["stability", "stability_lowest"]].isna().all().all()
+    assert "| not measured |" in tables.markdown(experiment, rows)
+    panels = figures.sizes(experiment, rows).axes
+    assert [text.get_text() for text in panels[1].texts] == ["not measured"]
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [("multilayer-nmf", (6, 3), {"max_iter": 20}), ("dnmf", (6, 3), {**FEW, "fill": "mean"})],
+)
+def test_one_fit_for_all_seeds_has_the_mean_stability_of_random_starts(fit, tmp_path):
+    experiment = compared(fit)
+    rows = read(run(experiment, tmp_path / "rows.csv", dataset=NOISE))
+    train, _ = next(iter(splits(experiment, NOISE.X, None)))
+    model = experiment.fits[0].estimator.set_params(start="random")
+    mean = np.mean(stabilities(fit_many(NOISE.X[train], model, 3)), axis=0)
+    assert (rows["seed"] == 0).all()
+    measured = rows[rows["fold"] == 0][["stability", "stability_lowest"]].to_numpy()
+    assert measured == pytest.approx(mean[None], abs=1e-5)
+
+
+def test_a_single_layer_has_one_stability(tmp_path):
+    experiment = compared(
+        ("nenmf", (3,), FEW), ("up-propagation-nmf", (4, 2), {"max_iter": 20}),
+        ("deep-semi-nmf", (4, 2), {"max_iter": 20}),
+    )  # fmt: skip
+    rows = read(run(experiment, tmp_path / "rows.csv", dataset=NOISE))
+    assert rows["stability"].between(0, 0.999).all()
+    single = rows["name"] == "nenmf"
+    assert rows.loc[single, "stability_lowest"].isna().all()
+    assert rows.loc[~single, "stability_lowest"].between(0, 0.999).all()
+    lines = tables.markdown(experiment, rows).splitlines()
+    cells = {line.split(",")[0]: line.split(" | ") for line in lines if " ± " in line}
+    assert [line[-2] for line in cells.values()].count("–") == 1
+    assert cells["| nenmf"][-2] == "–"
+    drawn = figures.sizes(experiment, rows).axes[len(experiment.fits) :]
+    labels = [place.get_legend_handles_labels()[1] for place in drawn]
+    assert labels == [["top layer"], ["top layer", "layer 1"], ["top layer", "layer 1"]]
+
+
+@pytest.mark.parametrize("after", [2, 7])
+def test_a_resumed_study_has_the_stability_of_one_that_ran_through(after, tmp_path):
+    """Stopped within the folds of a model that is fitted again, and of one that is not."""
+    experiment = compared(("dnmf", (6, 3), FEW), ("dnmf", (3,), {**FEW, "start": "random"}))
+
+    def stop(_fit, done, _total):
+        if done == after:
+            raise KeyboardInterrupt
+
+    through = read(run(experiment, tmp_path / "through.csv", dataset=NOISE))
+    path = tmp_path / "killed.csv"
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment, path, report=stop, dataset=NOISE)
+    assert len(read(path)) == after
+    again = read(run(experiment, path, dataset=NOISE))
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), through.drop(columns="seconds"))
+
+
+def test_only_experiments_that_measure_stability_have_another_setting(tmp_path):
+    """The rows of all others, of whatever age, are still found."""
+    data = Dataset(X=np.arange(24.0).reshape(6, 4), y=None, name="numbers")
+    with_it = compared(("nenmf", (1,), {"max_iter": 1}), runs=2)
+    without = replace(with_it, stability=False)
+    rows = read(run(without, tmp_path / "rows.csv", dataset=data))
+    known = "noise: 6 x 4, float64, 2 folds, 2 seeds, no labels, checksum 5cce1f47"
+    assert set(rows["setting"]) == {known}
+    rows = read(run(with_it, tmp_path / "rows.csv", dataset=data))
+    assert (rows["setting"] == known).tolist() == [True] * 4 + [False] * 4
+    assert rows["stability"].isna().tolist() == [True] * 4 + [False] * 4
 
 
 @pytest.mark.parametrize(
@@ -292,15 +414,6 @@ def test_a_study_without_labels(tmp_path, rng):
 def test_a_study_says_what_is_wrong(arguments, words, tmp_path, capsys):
     assert main(["study", "digits", *arguments, "-o", str(tmp_path)]) == 2
     assert words in capsys.readouterr().err
-
-
-def test_stability_is_one_for_the_same_parts_in_any_order(rng):
-    parts = rng.random((5, 30))
-    scales = rng.random((5, 1)) + 0.5
-    assert stability([parts, scales * parts[::-1]]) == pytest.approx([1, 1])
-    apart = stability([np.eye(10)[:5], np.eye(10)[5:], np.eye(10)[:5]])
-    assert apart == pytest.approx([0.5, 0, 0.5])
-    assert np.isnan(stability([parts])).all()
 
 
 def test_an_accelerated_subproblem_falls_like_the_square(tmp_path, digits):

@@ -100,6 +100,8 @@ def write(experiment: Experiment, rows: pd.DataFrame, folder: Path) -> list[Path
     written = list(names.values())
     drawings = [(metric, figures.boxes) for metric in experiment.boxes]
     drawings += [(metric, figures.lines) for metric in experiment.lines]
+    if experiment.sizes:
+        written += _pictures(figures.sizes(experiment, rows), folder / f"{experiment.name}-sizes")
     for metric, draw in drawings:
         written += _pictures(draw(experiment, rows, metric), folder / f"{experiment.name}-{metric}")
     return written

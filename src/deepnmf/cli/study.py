@@ -54,7 +54,11 @@ def study(
     Other settings may go to the same folder: rows are only ever added.
 
     With labels: K-means on the codes of held-out samples, scored. Always: the error of held-out
-    samples, sparsity, and how similar the parts of different seeds are.
+    samples, sparsity, and stability.
+
+    Stability says how alike the parts are that a model learns from different random starts. Models
+    that start in another way are fitted again to measure it, which doubles their time; --runs 1
+    leaves it out.
     """
     from deepnmf.data.dataset import Dataset
     from deepnmf.experiments.design import Experiment
@@ -80,7 +84,8 @@ def study(
         name="study", title=f"{dataset.name}: {X.shape[0]} samples of {X.shape[1]} features",
         data=dataset.name, fits=fits, normalize="none", dtype=dtype, folds=folds,
         first_folds=folds, runs=runs, kmeans=0 if y is None else repeats, kmeans_start="greedy",
-        stability=runs > 1, boxes=("held_out_error",) if y is None else ("nmi", "held_out_error"),
+        stability=True, boxes=("held_out_error",) if y is None else ("nmi", "held_out_error"),
+        sizes=len(fits) > len({fit.model for fit in fits}),
     )  # fmt: skip
     folder = output_folder(output)
     path = folder / "study.csv"

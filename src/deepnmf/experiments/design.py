@@ -13,6 +13,8 @@ import numpy as np
 
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.registry import MODELS
+from deepnmf.models.settings import start_of
+from deepnmf.starts import Given, Nnsvd, Random, Start
 
 TITLES = {
     "dnmf": "DNMF", "sdnmf/l": "SDNMF/L", "sdnmf/r": "SDNMF/R", "sdnmf/rl1": "SDNMF/RL1",
@@ -63,9 +65,18 @@ class Fit:
 
     @property
     def deterministic(self) -> bool:
-        """Whether all seeds give the same fit: NNSVD with a fill that is not random."""
+        """Whether all seeds give the same fit: given factors, or NNSVD with a fill that is not
+        random."""
+        start = self.start
+        return isinstance(start, Given) or (isinstance(start, Nnsvd) and start.fill != "random")
+
+    @property
+    def start(self) -> Start | Given:
+        """Where its fits begin. A model without the choice starts at random."""
         parameters = self.estimator.get_params()
-        return parameters.get("start") == "nnsvd" and parameters.get("fill") != "random"
+        if "start" not in parameters:
+            return Random()
+        return start_of(parameters["start"], parameters["fill"])
 
 
 @dataclass(frozen=True)
@@ -87,14 +98,16 @@ class Experiment:
     kmeans_start: str = "plain"
     """As in `cluster_scores`."""
     stability: bool = False
-    """Whether the parts of different seeds are compared. All seeds of a fold are then fitted before
-    any of their rows is written."""
+    """Whether the parts that different random starts find are compared. Models that start in
+    another way are then fitted again from random starts, as often as they have seeds."""
     classes: int | None = None
     """Use only the samples of the first so many classes."""
     boxes: tuple[str, ...] = ()
     """The scores that box plots show."""
     lines: tuple[str, ...] = ()
     """The scores that are drawn as lines over the settings that vary."""
+    sizes: bool = False
+    """Whether the held-out error and the stability are drawn over the sizes of the layers."""
 
 
 def load(name: str, full: bool = False) -> Experiment:

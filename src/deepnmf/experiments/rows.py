@@ -20,7 +20,9 @@ COLUMNS = (
     "experiment", "fit", "fold", "seed", "name", "group", "repeat", *SCORES, "objective",
     "relative_error", "seconds", "version",
 )  # fmt: skip
-MEASURES = ("held_out_error", "sparsity_parts", "sparsity_codes", "stability")
+MEASURES = (
+    "held_out_error", "sparsity_parts", "sparsity_codes", "stability", "stability_lowest",
+)  # fmt: skip
 """Columns that need no labels."""
 NAMES = (*COLUMNS, *MEASURES, "setting")
 """All columns. Older files may lack those after `COLUMNS`."""

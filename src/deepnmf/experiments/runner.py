@@ -22,13 +22,15 @@ from deepnmf.evaluation.many import scores_each_many
 from deepnmf.evaluation.metrics import SCORES
 from deepnmf.experiments.design import Experiment, Fit, Scoring
 from deepnmf.experiments.rows import MEASURES, Plan, RowFile, planned, read
-from deepnmf.explain.measures import mean_sparseness, relative_error, stability
+from deepnmf.experiments.stability import NAN, Stability, stabilities
+from deepnmf.explain.measures import mean_sparseness, relative_error
 from deepnmf.links import LINKS
 from deepnmf.models.advice import complete
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.many import fit_many, stackable, transform_many
 from deepnmf.samples.fingerprint import fingerprint
 from deepnmf.samples.place import works_on_card
+from deepnmf.starts import Given, Random
 from deepnmf.version import __version__
 
 Progress = Callable[[str, int, int], None]
@@ -109,6 +111,11 @@ def _seeds(experiment: Experiment, fit: Fit) -> int:
     return 1 if fit.deterministic else experiment.runs
 
 
+def _compares(experiment: Experiment) -> bool:
+    """Whether stability is measured, which takes several fits."""
+    return experiment.stability and experiment.runs > 1
+
+
 def _repeats(experiment: Experiment, fit: Fit) -> int:
     """K-means runs per fit. Where one fit stands for all seeds it gets the runs of all of them; 1
     without labels."""
@@ -130,10 +137,11 @@ def _plans(experiment: Experiment, X: Array, y: np.ndarray | None) -> dict[str, 
         f"{experiment.runs} seeds", kmeans if experiment.kmeans else "no labels",
     ]  # fmt: skip
     entries = f"{fingerprint(X.T)} {None if y is None else y.tolist()}"
+    stability = "from random starts" if _compares(experiment) else False
     plans = {}
     for fit in experiment.fits:
         scorings = [(row.name, row.project, row.normalize, row.group) for row in fit.scorings]
-        checksum = zlib.crc32(f"{entries} {experiment.stability} {scorings}".encode())
+        checksum = zlib.crc32(f"{entries} {stability} {scorings}".encode())
         setting = ", ".join([*kinds, f"checksum {checksum:08x}"])
         plans[fit.key] = Plan(setting, _repeats(experiment, fit) * len(fit.scorings))
     return plans
@@ -150,6 +158,33 @@ class Job:
     y: np.ndarray | None
     folds: list[tuple[np.ndarray, np.ndarray]]
 
+    @property
+    def seeds(self) -> range:
+        """The seeds of each fold."""
+        return range(_seeds(self.experiment, self.fit))
+
+    @property
+    def compares(self) -> bool:
+        """Whether stability is measured. It takes several fits that differ."""
+        return _compares(self.experiment) and not isinstance(self.fit.start, Given)
+
+    @property
+    def from_random(self) -> MatrixFactorization | None:
+        """The model from random starts, if stability is measured and its own start is another."""
+        if not self.compares or isinstance(self.fit.start, Random):
+            return None
+        return clone(self.model).set_params(start="random")
+
+    @property
+    def runs(self) -> range:
+        """The seeds of fits from random starts."""
+        return range(self.experiment.runs)
+
+    def by_seed(self, models: Sequence[MatrixFactorization]) -> list[Stability]:
+        """The stability of each fit. One fit that stands for all seeds gets the mean."""
+        each = stabilities(models)
+        return each if len(self.seeds) > 1 else [Stability(*np.mean(each, axis=0).tolist())]
+
 
 @dataclass(frozen=True)
 class Result:
@@ -161,7 +196,8 @@ class Result:
     held_out_error: float
     sparsity_parts: float
     sparsity_codes: float
-    stability: float = float("nan")
+    stability: float = NAN
+    stability_lowest: float = NAN
     scores: Sequence[Mapping[str, np.ndarray]] = ()
     """For each scoring, the scores of the K-means runs by name."""
 
@@ -171,30 +207,37 @@ Done = Iterator[tuple[int, int, Result]]
 
 
 def _one_by_one(job: Job, wanted: list[tuple[int, int]]) -> Done:
-    experiment, fit, X, y = job.experiment, job.fit, job.X, job.y
     for fold in sorted({fold for fold, _ in wanted}):
-        train, test = job.folds[fold]
-        every = range(_seeds(experiment, fit))
-        seeds = [seed for seed in every if experiment.stability or (fold, seed) in wanted]
-        done = []
-        for seed in seeds:
-            began = time.perf_counter()
-            fitted = complete(clone(job.model).set_params(random_state=seed).fit(X[train]))
-            Z = np.asarray(fitted.transform(X[test]))
-            seconds = time.perf_counter() - began
-            labels = None if y is None else y[test][None]
-            scores = _scores(experiment, fit, Z[None], labels, [(fold, seed)])
-            result = replace(
-                _measure(fitted, X[train], Z, X[test], seconds), scores=_of_run(scores, 0)
-            )
-            if not experiment.stability:
-                yield fold, seed, result
-                continue
-            done.append((fitted.components_, result))
-        similar = stability([parts for parts, _ in done])
-        for seed, (_, result), value in zip(seeds, done, similar, strict=False):
-            if (fold, seed) in wanted:
-                yield fold, seed, replace(result, stability=value)
+        train, test = (job.X[samples] for samples in job.folds[fold])
+        labels = None if job.y is None else job.y[job.folds[fold][1]][None]
+        other = job.from_random
+        done: dict[int, tuple[MatrixFactorization, Array, float]] = {}
+        similar = [Stability()] * len(job.seeds)
+        if other is not None:
+            similar = job.by_seed([_fitted(other, seed, train) for seed in job.runs])
+        elif job.compares:
+            done = {seed: _timed(job.model, seed, train, test) for seed in job.seeds}
+            similar = job.by_seed([fitted for fitted, _, _ in done.values()])
+        for seed in [seed for seed in job.seeds if (fold, seed) in wanted]:
+            fit = done[seed] if seed in done else _timed(job.model, seed, train, test)
+            fitted, Z, seconds = fit
+            scores = _scores(job.experiment, job.fit, Z[None], labels, [(fold, seed)])
+            result = _measure(fitted, train, Z, test, seconds)
+            yield fold, seed, _completed(result, similar[seed], _of_run(scores, 0))
+
+
+def _timed(
+    model: MatrixFactorization, seed: int, train: Array, test: Array
+) -> tuple[MatrixFactorization, Array, float]:
+    """The model fitted from this seed, the codes of the samples held out, and the seconds taken."""
+    began = time.perf_counter()
+    fitted = _fitted(model, seed, train)
+    Z = np.asarray(fitted.transform(test))
+    return fitted, Z, time.perf_counter() - began
+
+
+def _fitted(model: MatrixFactorization, seed: int, X: Array) -> MatrixFactorization:
+    return complete(clone(model).set_params(random_state=seed).fit(X))
 
 
 def _stacked(job: Job, wanted: list[tuple[int, int]]) -> Done:
@@ -207,10 +250,10 @@ def _stacked(job: Job, wanted: list[tuple[int, int]]) -> Done:
 
 
 def _stack_of(job: Job, some: list[int], wanted: list[tuple[int, int]]) -> Done:
-    experiment, fit, X, y, folds = job.experiment, job.fit, job.X, job.y, job.folds
-    every = range(_seeds(experiment, fit))
+    X, y, folds = job.X, job.y, job.folds
     chosen = {seed for fold, seed in wanted if fold in some}
-    seeds = [seed for seed in every if experiment.stability or seed in chosen]
+    all_seeds = job.compares and job.from_random is None
+    seeds = [seed for seed in job.seeds if all_seeds or seed in chosen]
     began = time.perf_counter()
     sets = [to_cuda(X[folds[fold][0]]) for fold in some]
     held_out = [to_cuda(X[folds[fold][1]]) for fold in some]
@@ -221,23 +264,32 @@ def _stack_of(job: Job, some: list[int], wanted: list[tuple[int, int]]) -> Done:
     if y is not None:
         labels = np.repeat(np.stack([y[folds[fold][1]] for fold in some]), len(seeds), axis=0)
     runs = [(fold, seed) for fold in some for seed in seeds]
-    scores = _scores(experiment, fit, codes, labels, runs)
-    similar: list[float] = [float("nan")] * len(models)
-    if experiment.stability:
-        each = len(seeds)
-        blocks = [models[low : low + each] for low in range(0, len(models), each)]
-        similar = [
-            value for row in blocks for value in stability([fitted.components_ for fitted in row])
-        ]
+    scores = _scores(job.experiment, job.fit, codes, labels, runs)
+    similar = _stabilities_of_stack(job, models, sets)
     for place, (fold, seed) in enumerate(runs):
         if (fold, seed) in wanted:
             row = place // len(seeds)
             result = _measure(models[place], sets[row], codes[place], held_out[row], seconds)
-            yield (
-                fold,
-                seed,
-                replace(result, stability=similar[place], scores=_of_run(scores, place)),
-            )
+            yield fold, seed, _completed(result, similar[row][seed], _of_run(scores, place))
+
+
+def _stabilities_of_stack(
+    job: Job, models: Sequence[MatrixFactorization], sets: list[Array]
+) -> list[list[Stability]]:
+    """By training set and seed. `models` are the fits themselves, all seeds of each set in turn."""
+    each = len(job.seeds)
+    if not job.compares:
+        return [[Stability()] * each for _ in sets]
+    if job.from_random is not None:
+        models = [complete(model) for model in fit_many(sets, job.from_random, seeds=job.runs)]
+        each = len(job.runs)
+    return [job.by_seed(models[low : low + each]) for low in range(0, len(models), each)]
+
+
+def _completed(
+    result: Result, similar: Stability, scores: Sequence[Mapping[str, np.ndarray]]
+) -> Result:
+    return replace(result, stability=similar.top, stability_lowest=similar.lowest, scores=scores)
 
 
 def _scores(
