@@ -158,17 +158,17 @@ def scores(data: Planted, found: Found) -> list[float]:
     """The numbers of `COLUMNS`; NaN where a method has no such factor."""
     product = np.linalg.multi_dot([*data.weights, np.eye(len(data.H))])
     learned = np.linalg.multi_dot([*found.weights, np.eye(len(data.H))])
-    codes = _matched(data.H.T, found.codes)[0]
+    codes = matched(data.H.T, found.codes)[0]
     if len(found.weights) == 1:
-        return [np.nan, np.nan, _matched(product, learned)[0], codes, np.nan]
-    first, order = _matched(data.weights[0], found.weights[0])
-    second = _matched(data.weights[1], found.weights[1][order])[0]
+        return [np.nan, np.nan, matched(product, learned)[0], codes, np.nan]
+    first, order = matched(data.weights[0], found.weights[0])
+    second = matched(data.weights[1], found.weights[1][order])[0]
     used = np.linalg.norm(found.weights[1], axis=1)
     unused = np.sum(used <= 1e-6 * used.max())
-    return [first, second, _matched(product, learned)[0], codes, float(unused)]
+    return [first, second, matched(product, learned)[0], codes, float(unused)]
 
 
-def _matched(A: np.ndarray, B: np.ndarray) -> tuple[float, np.ndarray]:
+def matched(A: np.ndarray, B: np.ndarray) -> tuple[float, np.ndarray]:
     """The mean cosine of the best matching of columns, and which of B matches each of A."""
     A, B = (F / np.maximum(np.linalg.norm(F, axis=0), 1e-300) for F in (A, B))
     cosines = A.T @ B
