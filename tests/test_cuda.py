@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.skipif(
 def test_the_card_equals_the_cpu(model, link, low_rank, dtype):
     X = low_rank.T.astype(dtype)
     settings = {"link": link, "max_iter": 10, "pretrain_iter": 10, "tol": 0, "random_state": 0}
-    here = model((8, 5), solver="nesterov", **settings).fit(X)
+    here = model((8, 5), **settings).fit(torch.from_numpy(X))
     there = model((8, 5), device="cuda", **settings).fit(X)
     assert isinstance(there.components_, np.ndarray)
     assert there.transform(X).shape == (40, 5)
@@ -80,7 +81,7 @@ def test_matrices_too_large_to_count_do_without_the_kernels(low_rank, monkeypatc
 
 def test_tensors_stay_on_the_card(low_rank):
     X = torch.from_numpy(low_rank.T.copy()).cuda()
-    fitted = deepnmf.sdnmf_l((8, 5), random_state=0, max_iter=5).fit(X)
+    fitted = deepnmf.sdnmf_l((8, 5), random_state=0, max_iter=5, tol=0).fit(X)
     Z = fitted.transform(X)
     assert Z.is_cuda
     assert fitted.weights_[0].is_cuda
@@ -90,7 +91,7 @@ def test_tensors_stay_on_the_card(low_rank):
 
 def test_a_fitted_model_moves_between_card_and_cpu(low_rank, tmp_path):
     X = low_rank.T
-    fitted = deepnmf.sdnmf_l((8, 5), device="cuda", random_state=0, max_iter=5).fit(X)
+    fitted = deepnmf.sdnmf_l((8, 5), device="cuda", random_state=0, max_iter=5, tol=0).fit(X)
     fitted.save(tmp_path / "model.safetensors")
     loaded = deepnmf.load(tmp_path / "model.safetensors").set_params(device="cpu")
     np.testing.assert_allclose(loaded.transform(X), fitted.transform(X), rtol=1e-4, atol=1e-6)
@@ -105,7 +106,7 @@ def test_fused_steps_equal_the_plain_ones(shape, penalty, rng):
     same = exact
     if shape == "codes":
         # The kernels add the penalty of codes to the Gram matrix; so both have the same constant.
-        K = penalty.gradient(np.eye(5))
+        K = exact.penalty.gradient(np.eye(5))
         same = codes_problem(exact.A + K, exact.C, Zero())
     here = exact.project(rng.random((2, 3, 5, 7)))
     for steps in (1, 2, 3, 10):
@@ -173,15 +174,17 @@ def test_a_card_that_is_not_the_current_one_gets_plain_operations(low_rank, monk
     assert there.reconstruction_err_ == pytest.approx(here.reconstruction_err_, rel=2e-2)
 
 
-def fixed_sdnmf_l(sizes, **settings):
-    return deepnmf.sdnmf_l(sizes, scaling="fixed", **settings)
+RECORDED = [
+    *itertools.product(["paper"], DEEP, [(12,), (20, 8), (20, 12, 8)]),
+    *itertools.product(["fixed"], [deepnmf.sdnmf_l], [(20, 8), (20, 12, 8)]),
+]
 
 
-@pytest.mark.parametrize("sizes", [(12,), (20, 8), (20, 12, 8)])
-@pytest.mark.parametrize("model", [*DEEP, fixed_sdnmf_l], ids=named)
-def test_a_recorded_sweep_equals_a_launched_one(model, sizes, digits, rng):
+@pytest.mark.parametrize(("scaling", "model", "sizes"), RECORDED)
+def test_a_recorded_sweep_equals_a_launched_one(scaling, model, sizes, digits, rng):
     X = torch.from_numpy(digits[:300].astype("float32")).cuda().T
-    stage = plan_of(model(sizes, solver="nesterov")).full_stage(X)
+    settings = {"scaling": scaling, "objective": "end_to_end", "solver": "nesterov"}
+    stage = plan_of(model(sizes, **settings)).full_stage(X)
     shapes = zip((64, *sizes[:-1]), sizes, strict=True)
     weights = [torch.from_numpy(rng.random(shape).astype("float32")).cuda() for shape in shapes]
     H = torch.from_numpy(rng.random((sizes[-1], 300)).astype("float32")).cuda()
