@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import deepnmf
-from deepnmf import fit_many, sdnmf_l, transform_many
+from deepnmf import dnmf, fit_many, sdnmf_l, transform_many
 from deepnmf.core.training import train
 from deepnmf.models.many import _blocks
 from deepnmf.models.settings import plan_of
@@ -37,6 +38,32 @@ def test_one_model_a_seed_and_training_set(X):
     np.testing.assert_array_equal(codes[3], alone[3].transform(sets[1]))
     assert transform_many(models[:2], X).shape == (2, 40, 4)
     assert [len(fit_many(X, model, seeds=3)), len(fit_many([X, X], model, seeds=3))] == [3, 6]
+
+
+def test_a_share_of_the_samples_is_drawn_by_the_seed(X):
+    pandas = pytest.importorskip("pandas")
+    model = dnmf(4, start="random", **QUICK)
+    first, second = fit_many(X, model, seeds=[3, 5], share=0.8)
+    [again] = fit_many(pandas.DataFrame(X).add_prefix("f"), model, seeds=[5], share=0.8)
+    np.testing.assert_array_equal(second.components_, again.components_)
+    assert list(again.feature_names_in_[:2]) == ["f0", "f1"]
+    assert not np.allclose(first.components_, second.components_)
+    [sparse] = fit_many(scipy.sparse.csr_array(X), model, seeds=[5], share=0.8)
+    np.testing.assert_allclose(sparse.components_, second.components_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("X", "share", "words"),
+    [
+        (np.ones((9, 4)), 0.01, "is 0; give up to 1"),
+        (np.ones((9, 4)), 1.5, "give up to 1"),
+        (np.ones((9, 4)), "half", "not a number"),
+        (np.ones((2, 9, 4)), 0.8, "X is several"),
+    ],
+)
+def test_shares_that_cannot_be_drawn_are_refused(X, share, words):
+    with pytest.raises(ValueError, match=words):
+        fit_many(X, dnmf(2, **QUICK), share=share)
 
 
 @pytest.mark.parametrize("link", ["identity", "root"])

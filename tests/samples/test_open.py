@@ -53,6 +53,15 @@ def X(low_rank):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_some_samples_of_every_kind_are_a_matrix_in_memory(kind, X, tmp_path):
+    numbers = np.array([0, 9, 10, 31])
+    with open_samples(KINDS[kind](X, tmp_path), NEEDS) as samples:
+        some = samples.some(numbers)
+        assert some.shape == (4, 30)
+        np.testing.assert_allclose(to_numpy(dense(some)), X[numbers])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_the_same_matrix(kind, X, tmp_path):
     with open_samples(KINDS[kind](X, tmp_path), NEEDS) as samples:
         assert samples.features == 30

@@ -12,7 +12,7 @@ from deepnmf.arrays import Array, namespace, repeated, to_device
 from deepnmf.arrays.tensors import free_on_cuda
 from deepnmf.models.advice import complete
 from deepnmf.models.base import MatrixFactorization
-from deepnmf.models.settings import whole_number
+from deepnmf.models.settings import number, whole_number
 from deepnmf.samples.memory import InMemory
 from deepnmf.samples.open import open_samples
 from deepnmf.samples.place import works_on_card
@@ -27,7 +27,9 @@ def stackable(model: Any) -> bool:
     return isinstance(model, MatrixFactorization) and model.stacks
 
 
-def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Model]:
+def fit_many(
+    X: Any, model: Model, seeds: int | Sequence[int] = 10, *, share: float = 1.0
+) -> list[Model]:
     """Fit copies of a model, one per seed, and per training set where X is a stack of them.
 
     Parameters
@@ -38,6 +40,9 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
         The model to copy. It is not fitted itself.
     seeds : int or sequence of int, default=10
         The `random_state` of each fit; a number n stands for 0 … n − 1.
+    share : float, default=1.0
+        Below 1, each fit learns from this share of the samples only, drawn by its seed. Parts that
+        such fits have in common do not depend on single samples.
 
     Returns
     -------
@@ -55,21 +60,52 @@ def fit_many(X: Any, model: Model, seeds: int | Sequence[int] = 10) -> list[Mode
             "the models one by one, each with its own path."
         )
     sets, numbers = _sets(X), _seeds(seeds)
+    if share != 1:
+        if len(sets) > 1:
+            raise ValueError("fit_many: share draws from one set of samples, and X is several.")
+        return _fit_shares(sets[0], model, numbers, share)
     if not (stackable(model) and works_on_card(sets[0], model.device)):
         return [
             complete(clone(model).set_params(random_state=seed).fit(data))
             for data in sets
             for seed in numbers
         ]
-    if model.callback is not None:
+    fitted = [[clone(model).set_params(random_state=seed) for seed in numbers] for _ in sets]
+    return _fit_stacks(sets, fitted)
+
+
+def _fit_shares(X: Any, model: Model, seeds: Sequence[int], share: float) -> list[Model]:
+    """One fit per seed, each to its own share of the samples."""
+    fitted = [clone(model).set_params(random_state=seed) for seed in seeds]
+    with open_samples(X, fitted[0]._needs(fitting=True)) as samples:
+        n = samples.data.shape[-1]
+        size = round(number("share", share) * n)
+        if not 0 < size <= n:
+            raise ValueError(f"share: {share:g} of {n} samples is {size}; give up to 1.")
+        draws = [np.random.default_rng([seed, n]).choice(n, size, replace=False) for seed in seeds]
+        if stackable(model) and works_on_card(X, model.device):
+            sets = [samples.some(np.sort(draw)) for draw in draws]
+            _fit_stacks(sets, [[one] for one in fitted])
+        else:
+            for one, draw in zip(fitted, draws, strict=True):
+                complete(one.fit(samples.some(np.sort(draw))))
+        if samples.feature_names is not None:
+            for one in fitted:
+                one.feature_names_in_ = samples.feature_names
+    return fitted
+
+
+def _fit_stacks(sets: list[Any], fitted: list[list[Model]]) -> list[Model]:
+    """Fit models[set][seed] on a card, in stacks that fit its memory."""
+    first = fitted[0][0]
+    if first.callback is not None:
         raise ValueError(
             "fit_many: a callback follows one fit, and a stack has many. Set callback=None, or fit "
             "the models one by one."
         )
-    fitted = [[clone(model).set_params(random_state=seed) for seed in numbers] for _ in sets]
     checked = [_opened(models[0], X, fitting=True) for models, X in zip(fitted, sets, strict=True)]
-    at_once = max(1, int(0.8 * free_on_cuda() / _bytes_per_run(model, checked[0].X)))
-    for some_sets, some_seeds in _blocks(len(sets), len(numbers), at_once):
+    at_once = max(1, int(0.8 * free_on_cuda() / _bytes_per_run(first, checked[0].X)))
+    for some_sets, some_seeds in _blocks(len(sets), len(fitted[0]), at_once):
         some = [models[some_seeds] for models in fitted[some_sets]]
         _fit_stack(some, checked[some_sets])
         complete(some[0][0])
@@ -136,8 +172,7 @@ def _stacked(sets: Sequence[InMemory], models: int) -> Array:
 def _fit_stack(fitted: BySet, sets: list[InMemory]) -> None:
     """Fit models[set][seed] as one stack of shape (sets, seeds)."""
     first = fitted[0][0]
-    # The same seed means the same numbers for every training set.
-    generators = [model._generator() for model in fitted[0]] * len(fitted)
+    generators = [model._generator() for models in fitted for model in models]
     first._fit_stack(_stacked(sets, len(fitted[0])), generators, fitted, sets)
 
 

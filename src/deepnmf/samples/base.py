@@ -69,6 +69,10 @@ class Samples(ABC):
     def rows(self, H: Array) -> Array:
         """Codes (k, n) as (n, k), in the array library and on the device of X."""
 
+    @abstractmethod
+    def some(self, numbers: np.ndarray) -> Array:
+        """The samples with these numbers, in ascending order, as one matrix in memory (rows, m)."""
+
     def encoded(self, encode: Callable[[Array], Array], size: int) -> Array:
         """The codes (n, size) of all samples; `encode` maps X (m, n) to codes (size, n)."""
         del size

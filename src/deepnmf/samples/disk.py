@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,13 @@ def as_block(rows: Any, dtype: np.dtype, source: Any = None) -> Block:
     block = np.array(rows, dtype=dtype, order="C")
     forget_pages(source)
     return block.T
+
+
+def joined_rows(pieces: Sequence[Array]) -> Array:
+    """Matrices of samples, all dense or some sparse, one below the other."""
+    if any(is_sparse(piece) for piece in pieces):
+        return scipy.sparse.vstack([scipy.sparse.csr_array(piece) for piece in pieces]).tocsr()
+    return np.concatenate([np.asarray(piece) for piece in pieces])
 
 
 def to_rows(H: Array) -> np.ndarray:

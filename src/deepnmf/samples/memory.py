@@ -43,6 +43,9 @@ class InMemory(Samples):
     def rows(self, H: Array) -> Array:
         return self.home(H).T
 
+    def some(self, numbers: np.ndarray) -> Array:
+        return self.X[numbers]
+
 
 def opened(X: Any, needs: Needs) -> Samples:
     """Any other X, as a NumPy array or a sparse matrix in memory."""

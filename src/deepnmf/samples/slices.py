@@ -15,7 +15,7 @@ from deepnmf.samples.admission import float_type
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.budget import memory, room_for_codes
 from deepnmf.samples.checks import check_blocks, check_size
-from deepnmf.samples.disk import as_block, is_on_disk, to_rows
+from deepnmf.samples.disk import as_block, is_on_disk, joined_rows, to_rows
 from deepnmf.samples.place import refuse_card
 
 WORK = 12
@@ -41,6 +41,13 @@ class InBlocks(Samples):
 
     def rows(self, H: Array) -> Array:
         return to_rows(H)
+
+    def some(self, numbers: np.ndarray) -> Array:
+        picked = []
+        for start, block in zip(self._data.layout.starts(), self._data.each(), strict=True):
+            inside = (start <= numbers) & (numbers < start + block.shape[1])
+            picked.append(block.T[numbers[inside] - start])
+        return joined_rows(picked)
 
     def close(self) -> None:
         self._data.layout.close()

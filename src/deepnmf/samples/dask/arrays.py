@@ -69,6 +69,9 @@ class DaskSamples(Samples):
     def rows(self, H: Array) -> Array:
         return to_rows(H)
 
+    def some(self, numbers: np.ndarray) -> Array:
+        return as_block(self.X[numbers].compute(), self.dtype).T
+
     def encoded(self, encode: Callable[[Array], Array], size: int) -> Array:
         """The codes as a Dask array with the same chunks of samples; nothing is computed yet."""
         return self.X.map_blocks(
