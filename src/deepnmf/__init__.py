@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from deepnmf.files.checkpoint import Checkpoint
+    from deepnmf.models.consensus import consensus
     from deepnmf.models.deep import DeepNMF
     from deepnmf.models.many import fit_many, transform_many
     from deepnmf.models.presets import dnmf, nenmf, pgnmf, sdnmf_l, sdnmf_r, sdnmf_rl1, sdnmf_rl2
@@ -20,6 +21,7 @@ __all__ = [
     "Checkpoint",
     "DeepNMF",
     "__version__",
+    "consensus",
     "dnmf",
     "fit_many",
     "load",
@@ -36,6 +38,7 @@ __all__ = [
 # scikit-learn.
 _HOME = {
     "Checkpoint": "deepnmf.files.checkpoint",
+    "consensus": "deepnmf.models.consensus",
     "DeepNMF": "deepnmf.models.deep",
     "fit_many": "deepnmf.models.many",
     "transform_many": "deepnmf.models.many",

@@ -43,9 +43,11 @@ def write_model(
     parameters: Mapping[str, Any],
     weights: Iterable[Any],
     history: Sequence[Record],
+    results: Mapping[str, Any],
     header: Mapping[str, Any],
 ) -> None:
-    """Write weights, history, parameters, and a header of values that JSON can hold."""
+    """Write weights, history, parameters, other results, which are trees of values and arrays, and
+    a header of values that JSON can hold."""
     tensors = TensorFile()
     for layer, W in enumerate(weights, 1):
         tensors.add_array(to_numpy(W), f"W_{layer}")
@@ -53,7 +55,7 @@ def write_model(
     def stored(value: Any) -> Any:
         if not getattr(value, "shape", None):
             return NotImplemented
-        return {"tensor": tensors.add_array(to_numpy(value), f"parameter_{len(tensors.tensors)}")}
+        return {"tensor": tensors.add_array(to_numpy(value), f"array_{len(tensors.tensors)}")}
 
     described: dict[str, Any] = {}
     for name, value in parameters.items():
@@ -68,6 +70,7 @@ def write_model(
         "version": __version__,
         "estimator": estimator,
         "parameters": described,
+        "results": {name: to_json(value, stored) for name, value in results.items()},
         "history": add_history(tensors, history),
         **header,
     }
@@ -77,8 +80,9 @@ def write_model(
 def read_model(
     path: str | os.PathLike[str], classes: Iterable[type] = ()
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """The header, with its parameters as objects and its history, and the weights. `classes` are
-    the user's own classes that the parameters use."""
+    """The header, with parameters and results as objects and its history, and the weights.
+    `classes` are the classes that parameters and results use, besides those of deepnmf's parts of
+    a model."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such model file.")
@@ -116,10 +120,11 @@ def _read(
         if not tensors.has_checksums:
             raise BadFileError("the checksums are missing")
         header["history"] = read_history(header["history"], tensors.__getitem__)
-    header["parameters"] = {
-        name: from_json(value, known, lambda record: tensors[record["tensor"]])
-        for name, value in header["parameters"].items()
-    }
+    for kind in ("parameters", "results"):
+        header[kind] = {
+            name: from_json(value, known, lambda record: tensors[record["tensor"]])
+            for name, value in header.get(kind, {}).items()
+        }
     depth = sum(name.startswith("W_") for name in tensors)
     return header, [tensors[f"W_{layer}"] for layer in range(1, depth + 1)]
 

@@ -133,6 +133,11 @@ class MatrixFactorization(
     def _sizes(self) -> tuple[int, ...]:
         """(k_1, …, k_L). Refuses all settings of the model that cannot work."""
 
+    @property
+    def unit_codes(self) -> bool:
+        """Whether codes of training have unit RMS at every layer."""
+        return False
+
     @abstractmethod
     def _train(self, X: Array, watch: Watch) -> Trained:
         """Fit X (m, n). A model that `stacks` also fits X (…, m, n), with one generator per run."""
@@ -271,7 +276,8 @@ class MatrixFactorization(
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
         """Set the fitted attributes. `error` is ‖X − X̂‖², `basis` what unit codes decode to."""
         self.n_features_in_ = samples.features
-        self.__dict__.pop("feature_names_in_", None)
+        for name in ("feature_names_in_", "support_", "edge_support_"):  # of before
+            self.__dict__.pop(name, None)
         if samples.feature_names is not None:
             self.feature_names_in_ = samples.feature_names
         self.weights_ = [samples.home(W) for W in run.weights]

@@ -179,6 +179,11 @@ class DeepNMF(MatrixFactorization):
         return self._plan().sizes
 
     @property
+    def unit_codes(self) -> bool:
+        """Whether codes of training have unit RMS at every layer."""
+        return self._plan().layered
+
+    @property
     def footprint(self) -> int:  # type: ignore[override]
         """How many arrays as large as the widest codes a run of a stack has in memory."""
         return 10 if self._plan().link.linear else 20

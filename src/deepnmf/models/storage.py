@@ -19,7 +19,7 @@ from deepnmf.models.registry import BASELINES
 __all__ = ["ModelFileError", "Stored", "load", "load_stored", "save"]
 
 FITTED: dict[str, Callable[[Any], bool]] = {
-    "reconstruction_err_": lambda value: _is_number(value) and value >= 0,
+    "reconstruction_err_": lambda value: value is None or (_is_number(value) and value >= 0),
     "n_iter_": lambda value: _is_count(value),
     "status_": lambda value: isinstance(value, str),
     "n_features_in_": lambda value: _is_count(value) and value > 0,
@@ -33,6 +33,8 @@ FITTED: dict[str, Callable[[Any], bool]] = {
 """The fitted attributes that are stored besides the arrays and the history, and what they are."""
 OPTIONAL = ("code_scale_", "eta_", "reason_", "loss_weights_", "layer_errors_", "sample_norm_")
 """Those that are stored if they are set."""
+RESULTS = ("support_", "edge_support_")
+"""The fitted attributes that are trees of values and arrays. They are stored if they are set."""
 ONLY_TRAINING = ("callback", "graph", "checkpoint")
 """Parameters that are not stored."""
 KINDS: tuple[type[Factorization], ...] = (DeepNMF, *BASELINES)
@@ -62,13 +64,19 @@ def save(
             "arrays, with numpy.savez."
         )
     names = getattr(model, "feature_names_in_", None)
+    fitted = {name: getattr(model, name) for name in FITTED if hasattr(model, name)}
+    if math.isnan(fitted["reconstruction_err_"]):  # of a consensus without samples
+        fitted["reconstruction_err_"] = None
     header = {
-        "fitted": {name: getattr(model, name) for name in FITTED if hasattr(model, name)},
+        "fitted": fitted,
         "feature_names_in": None if names is None else [str(name) for name in names],
         "notes": notes or {},
     }
     parameters = {name: _portable(name, value) for name, value in model.get_params(False).items()}
-    write_model(path, type(model).__name__, parameters, model.weights_, model.history_, header)
+    results = {name: getattr(model, name) for name in RESULTS if hasattr(model, name)}
+    write_model(
+        path, type(model).__name__, parameters, model.weights_, model.history_, results, header
+    )
 
 
 def _portable(name: str, value: Any) -> Any:
@@ -91,6 +99,7 @@ def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> S
         kind = ESTIMATORS[header.get("estimator", "DeepNMF")]
         model = kind(**_complete(kind, header["parameters"]))
         _set_fitted(model, header["fitted"])
+        _set_results(model, header["results"], weights)
         model.history_ = header["history"]
         _check_weights(model, weights)
         model.weights_ = list(weights)
@@ -120,6 +129,29 @@ def _set_fitted(model: MatrixFactorization, fitted: dict[str, Any]) -> None:
     if "reason_" not in fitted:
         begins = [reason for text, reason in REASONS.items() if model.status_.startswith(text)]
         model.reason_ = [*begins, "limit"][0]
+
+    if model.reconstruction_err_ is None:
+        model.reconstruction_err_ = math.nan
+
+
+def _set_results(
+    model: MatrixFactorization, results: dict[str, Any], weights: Sequence[np.ndarray]
+) -> None:
+    """Set the fitted attributes that are trees of values and arrays."""
+    if ("support_" in results) != ("edge_support_" in results):
+        raise ValueError("it has the support of parts or of edges, and not both")
+    shapes = {
+        "support_": [W.shape[1:] for W in weights],
+        "edge_support_": [W.shape for W in weights[1:]],
+    }
+    for name, expected in shapes.items():
+        if name in results:
+            arrays = list(results[name])
+            if [getattr(array, "shape", None) for array in arrays] != expected:
+                raise ValueError(f"{name} does not have the shapes {expected}")
+            if not all(bool(((array >= 0) & (array <= 1)).all()) for array in arrays):
+                raise ValueError(f"{name} has entries that are not between 0 and 1")
+            setattr(model, name, arrays)
 
 
 def _check_weights(model: MatrixFactorization, weights: Sequence[np.ndarray]) -> None:
