@@ -27,6 +27,7 @@ from deepnmf.solvers import Nesterov
 from deepnmf.solvers.quadratic import codes_problem
 from tests import laws
 from tests.core.test_subproblems import SHAPES, placed, problems
+from tests.models.test_choice import planted
 from tests.tables import DEEP, LINKS, PENALTIES, named
 
 torch = pytest.importorskip("torch")
@@ -330,3 +331,28 @@ def test_a_stack_has_the_stability_of_fits_one_by_one(rng, tmp_path):
 def _stabilities(path: Path) -> np.ndarray:
     rows = read(path).sort_values(["fit", "fold", "seed"])
     return rows[["stability", "stability_lowest"]].to_numpy()
+
+
+def test_a_choice_on_the_card_is_that_of_the_cpu():
+    X = planted(3, 120, 30)
+    settings: dict[str, Any] = {"depth": 1, "most": 5, "repeats": 1, "starts": 2}
+    model = deepnmf.sdnmf_l(solver="nesterov")
+    here = deepnmf.choose_layers(X, model, **settings)
+    for choice in (
+        deepnmf.choose_layers(X, model.set_params(device="cuda"), **settings),
+        deepnmf.choose_layers(
+            torch.from_numpy(X).cuda(), model.set_params(device=None), **settings
+        ),
+    ):
+        assert choice.layer_sizes == here.layer_sizes == (3,)
+        for own, other in zip(choice.layers[0].candidates, here.layers[0].candidates, strict=True):
+            assert own.error == pytest.approx(other.error, rel=0.05)
+
+
+def test_a_consensus_stays_on_the_card():
+    X = torch.from_numpy(planted(3, 120, 30)).cuda()
+    models = deepnmf.fit_many(X, deepnmf.dnmf((4, 2), start="random", max_iter=50), seeds=4)
+    made = deepnmf.consensus(models, X)
+    assert made.weights_[0].is_cuda
+    assert made.transform(X).is_cuda
+    assert [len(support) for support in made.support_] == [4, 2]

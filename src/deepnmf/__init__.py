@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from deepnmf.files.checkpoint import Checkpoint
+    from deepnmf.models.choice import Choice, choose_layers
     from deepnmf.models.consensus import consensus
     from deepnmf.models.deep import DeepNMF
     from deepnmf.models.many import fit_many, transform_many
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Checkpoint",
+    "Choice",
     "DeepNMF",
     "__version__",
+    "choose_layers",
     "consensus",
     "dnmf",
     "fit_many",
@@ -38,6 +41,8 @@ __all__ = [
 # scikit-learn.
 _HOME = {
     "Checkpoint": "deepnmf.files.checkpoint",
+    "Choice": "deepnmf.models.choice",
+    "choose_layers": "deepnmf.models.choice",
     "consensus": "deepnmf.models.consensus",
     "DeepNMF": "deepnmf.models.deep",
     "fit_many": "deepnmf.models.many",

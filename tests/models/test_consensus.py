@@ -195,6 +195,15 @@ def test_other_names_of_features_are_refused(planted):
     assert list(consensus([models[0]] * 2).feature_names_in_[:2]) == ["a0", "a1"]
 
 
+@pytest.mark.long
+def test_models_that_chose_their_layers_have_a_consensus(planted):
+    X = planted[0][:30, :6]
+    models = [sdnmf_l("auto", random_state=0, max_iter=20, tol=0).fit(X) for _ in range(2)]
+    made = consensus(models, X)
+    assert made.layer_sizes == models[0].choice_.layer_sizes
+    assert made.transform(X).shape == (30, made.layer_sizes[-1])
+
+
 def test_groups_hold_each_part_once():
     rng = np.random.default_rng(0)
     parts = rng.gamma(0.3, 1.0, (5, 40))

@@ -17,6 +17,7 @@ from deepnmf.evaluation.matching import grouped, matched
 from deepnmf.links import Link
 from deepnmf.models.advice import Advice, warn
 from deepnmf.models.base import MatrixFactorization
+from deepnmf.models.settings import AUTO
 from deepnmf.samples.open import open_samples
 from deepnmf.terminal.text import one_line
 
@@ -75,6 +76,8 @@ def consensus(models: Sequence[Model], X: Any = None) -> Model:
     made = clone(first)
     if hasattr(made, "graph_strength"):
         made.set_params(graph=None)  # the graphs of the models are of their own codes
+    if first.get_params(deep=False).get("layer_sizes") == AUTO:
+        made.set_params(layer_sizes=tuple(len(groups) for groups in members))
     _set_story(made, models)
     made.weights_ = [
         to_device(_median_weights(weights, members, layer), first.weights_[0]) for layer in layers

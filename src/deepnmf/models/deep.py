@@ -23,13 +23,21 @@ from deepnmf.models.advice import (
     warn_of_sizes,
 )
 from deepnmf.models.base import Callback, MatrixFactorization, Seed
-from deepnmf.models.settings import check_given, check_penalties, link_of, plan_of
+from deepnmf.models.settings import (
+    check_given,
+    check_penalties,
+    chooses,
+    link_of,
+    plan_of,
+)
 from deepnmf.models.stream import learn_batch
 from deepnmf.penalties import Penalty, TopLayer
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.solvers import Solver
 from deepnmf.starts import Given, Start
 
+MANY = 200
+"""How wide layers are taken to be, for blocks that fit the memory, before they are chosen."""
 Penalties = None | Penalty | TopLayer | Sequence[Penalty | None]
 
 
@@ -43,9 +51,10 @@ class DeepNMF(MatrixFactorization):
 
     Parameters
     ----------
-    layer_sizes : tuple of int, or int
+    layer_sizes : tuple of int, int, or "auto"
         The number of parts in each layer, from the data up: (k_1, …, k_L). A number is a single
-        layer.
+        layer. "auto" chooses how many layers and parts when the model is fitted, as
+        `choose_layers` does; that takes some hundred short fits to samples held out.
     link : str or Link, default="identity"
         The function between layers: "identity" (the linear models), "root", "tanh", "sigmoid",
         "softplus", or your own Link.
@@ -125,6 +134,8 @@ class DeepNMF(MatrixFactorization):
     layer_errors_ : list of float
         With a loss on every layer, the relative error of each: ‖X − W_1H_1‖/‖X‖ first, then how
         well each layer explains the codes of the layer below.
+    choice_ : Choice
+        With layer_sizes="auto", what was chosen and why: `print(model.choice_)`.
     sample_norm_ : float
         With scaling="fixed" and an end-to-end loss, the root mean square norm of the samples of
         training, to which the strengths of penalties are relative.
@@ -149,7 +160,7 @@ class DeepNMF(MatrixFactorization):
 
     stacks = True
 
-    layer_sizes: Sequence[int] | int = field(default=(64, 16), kw_only=False)
+    layer_sizes: Sequence[int] | int | str = field(default=(64, 16), kw_only=False)
     link: str | Link = "identity"
     project_codes: bool = False
     penalty_W: Penalties = None
@@ -190,15 +201,39 @@ class DeepNMF(MatrixFactorization):
 
     def _needs(self, *, fitting: bool) -> Needs:
         needs = super()._needs(fitting=fitting)
-        widest = max(self._sizes())
+        widest = MANY if chooses(self) else max(self._sizes())
         return replace(needs, blocks=True, widest=widest, max_memory=self.max_memory)
+
+    def _fitted_layer(self, layer: int | None) -> int:
+        if chooses(self) and hasattr(self, "weights_") and not hasattr(self, "choice_"):
+            raise ValueError(
+                'layer_sizes="auto": no layers were chosen when this model was fitted. Fit it '
+                "again."
+            )
+        return super()._fitted_layer(layer)
 
     def _keeper(self, samples: Samples) -> Keeper | None:
         checkpoint = checkpoint_of(self.checkpoint)
         if checkpoint is None:
             return None
         parameters = self.get_params(deep=False)
+        if chooses(self):
+            parameters["layer_sizes"] = self._sizes()
         return CheckpointFile(checkpoint, parameters, samples.data, samples.fingerprint(), warn)
+
+    def _learn(self, samples: Samples) -> None:
+        before = self.__dict__.pop("choice_", None)
+        try:
+            if chooses(self):
+                from deepnmf.models.choice.choose import choose_for
+
+                self.choice_ = choose_for(self, samples)
+            super()._learn(samples)
+        except BaseException:
+            self.__dict__.pop("choice_", None)
+            if before is not None:
+                self.choice_ = before
+            raise
 
     def _train(self, X: Array, watch: Watch) -> Trained:
         plan = self._plan()
@@ -253,5 +288,10 @@ class DeepNMF(MatrixFactorization):
         from have no weight. `history_` has one record per batch, with its objective before the
         model learned from it.
         """
+        if chooses(self) and not hasattr(self, "choice_"):
+            raise ValueError(
+                'partial_fit: layer_sizes="auto" needs many samples at once to choose from. Call '
+                "choose_layers with some of them, and give its layer_sizes."
+            )
         learn_batch(self, X, forget)
         return self

@@ -12,7 +12,7 @@ from deepnmf.arrays import Array, namespace, repeated, to_device
 from deepnmf.arrays.tensors import free_on_cuda
 from deepnmf.models.advice import complete
 from deepnmf.models.base import MatrixFactorization
-from deepnmf.models.settings import number, whole_number
+from deepnmf.models.settings import AUTO, number, whole_number
 from deepnmf.samples.memory import InMemory
 from deepnmf.samples.open import open_samples
 from deepnmf.samples.place import works_on_card
@@ -58,6 +58,11 @@ def fit_many(
         raise ValueError(
             "fit_many: a checkpoint holds one fit, and these are many. Set checkpoint=None, or fit "
             "the models one by one, each with its own path."
+        )
+    if getattr(model, "layer_sizes", None) == AUTO:
+        raise ValueError(
+            'fit_many: with layer_sizes="auto" each fit could choose other sizes. Choose once, '
+            "choose_layers(X, model), and give its layer_sizes."
         )
     sets, numbers = _sets(X), _seeds(seeds)
     if share != 1:

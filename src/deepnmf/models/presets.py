@@ -20,7 +20,7 @@ from deepnmf.penalties import Penalty, Ridge, SquaredL1, TopLayer
 from deepnmf.solvers import Nesterov, ProjectedGradient, Solver
 from deepnmf.terminal.text import one_line
 
-Sizes = Sequence[int] | int
+Sizes = Sequence[int] | int | str
 Strength = float | Sequence[float]
 
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 MOST = 10**9
 """The most parts, and the most sweeps. More could only be a slip."""
+AUTO = "auto"
+"""The layer sizes of a model that chooses them when it is fitted."""
+NOT_CHOSEN = (2, 1)
+"""Stands for layer sizes that are not chosen yet, so that the other settings can be checked."""
 SCALINGS = ("paper", "fixed")
 OBJECTIVES = ("end_to_end", "layers")
 
@@ -38,7 +42,7 @@ T = TypeVar("T")
 
 def plan_of(model: DeepNMF) -> Plan:
     """The plan that a model's parameters describe."""
-    sizes = layer_sizes(model.layer_sizes)
+    sizes = _sizes_of(model)
     penalties_W = penalties("penalty_W", model.penalty_W, len(sizes))
     penalties_H = penalties("penalty_H", model.penalty_H, len(sizes))
     one_of("scaling", model.scaling, SCALINGS)
@@ -83,6 +87,31 @@ def plan_of(model: DeepNMF) -> Plan:
         pretrain_iter=whole_number("pretrain_iter", model.pretrain_iter, least=0, most=MOST),
         tol=number("tol", model.tol),
     )
+
+
+def _sizes_of(model: DeepNMF) -> tuple[int, ...]:
+    """(k_1, …, k_L), as given or as chosen."""
+    if not chooses(model):
+        return layer_sizes(model.layer_sizes)
+    for name in ("penalty_W", "penalty_H", "layer_weights"):
+        setting = getattr(model, name)
+        if isinstance(setting, Iterable) and not isinstance(setting, str | bytes):
+            raise ValueError(
+                f'layer_sizes="auto": {name} has one entry per layer, and how many layers there '
+                "will be is not known. Give one for all layers, or the sizes."
+            )
+    if isinstance(model.start, Given):
+        raise ValueError(
+            'layer_sizes="auto": the given start fixes the sizes of the layers. Give these, or '
+            "another start."
+        )
+    choice = getattr(model, "choice_", None)
+    return NOT_CHOSEN if choice is None else choice.layer_sizes
+
+
+def chooses(model: DeepNMF) -> bool:
+    """Whether a model chooses its layer sizes when it is fitted."""
+    return isinstance(model.layer_sizes, str) and model.layer_sizes == AUTO
 
 
 def layer_sizes(sizes: Any) -> tuple[int, ...]:

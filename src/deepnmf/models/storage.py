@@ -13,8 +13,10 @@ from sklearn.utils import check_random_state
 from deepnmf.files.model import ModelFileError, damaged, read_model, write_model
 from deepnmf.files.tensors import DAMAGE
 from deepnmf.models.base import Factorization, MatrixFactorization
+from deepnmf.models.choice.record import Candidate, Choice, LayerChoice, Support
 from deepnmf.models.deep import DeepNMF
 from deepnmf.models.registry import BASELINES
+from deepnmf.models.settings import AUTO
 
 __all__ = ["ModelFileError", "Stored", "load", "load_stored", "save"]
 
@@ -33,8 +35,9 @@ FITTED: dict[str, Callable[[Any], bool]] = {
 """The fitted attributes that are stored besides the arrays and the history, and what they are."""
 OPTIONAL = ("code_scale_", "eta_", "reason_", "loss_weights_", "layer_errors_", "sample_norm_")
 """Those that are stored if they are set."""
-RESULTS = ("support_", "edge_support_")
+RESULTS = ("support_", "edge_support_", "choice_")
 """The fitted attributes that are trees of values and arrays. They are stored if they are set."""
+RESULT_CLASSES = (Choice, LayerChoice, Candidate, Support)
 ONLY_TRAINING = ("callback", "graph", "checkpoint")
 """Parameters that are not stored."""
 KINDS: tuple[type[Factorization], ...] = (DeepNMF, *BASELINES)
@@ -94,7 +97,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> MatrixFa
 
 def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Stored:
     """Read a model together with its notes."""
-    header, weights = read_model(path, classes)
+    header, weights = read_model(path, (*classes, *RESULT_CLASSES))
     try:
         kind = ESTIMATORS[header.get("estimator", "DeepNMF")]
         model = kind(**_complete(kind, header["parameters"]))
@@ -138,6 +141,11 @@ def _set_results(
     model: MatrixFactorization, results: dict[str, Any], weights: Sequence[np.ndarray]
 ) -> None:
     """Set the fitted attributes that are trees of values and arrays."""
+    choice = results.get("choice_")
+    if choice is not None:
+        if not isinstance(choice, Choice) or not choice.is_sound():
+            raise ValueError("the choice of its layers cannot be read")
+        model.choice_ = choice
     if ("support_" in results) != ("edge_support_" in results):
         raise ValueError("it has the support of parts or of edges, and not both")
     shapes = {
@@ -157,6 +165,8 @@ def _set_results(
 def _check_weights(model: MatrixFactorization, weights: Sequence[np.ndarray]) -> None:
     """Refuse weights that are not those of the model."""
     sizes = model.get_params(deep=False).get("layer_sizes")
+    if sizes == AUTO:
+        sizes = model._sizes()
     depth = len(sizes) if isinstance(sizes, tuple) else 1
     if len(weights) != depth:
         raise ValueError(f"it has weights of {len(weights)} layers, not of {depth}")
