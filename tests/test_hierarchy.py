@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
@@ -156,6 +157,19 @@ def test_names_at_the_leaves(models):
     assert all(leaf.name == f"gene {leaf.unit}" for leaf in tree.children[0].children)
     assert len(tree.children[0].children) == 4
     assert "gene" in str(tree)
+
+
+def test_the_parts_of_a_consensus_have_their_support(models):
+    model = copy.copy(models["identity"])
+    assert "fits" not in str(explain(model, unit=0))
+    model.support_ = [np.linspace(1, 0.2, W.shape[1]) for W in model.weights_]
+    part = explain(model, unit=3).children[0]
+    assert (part.support, part.children[0].support) == (
+        0.2,
+        model.support_[1][part.children[0].unit],
+    )
+    assert part.children[0].children[0].children[0].support is None
+    assert "part 3 of layer 3 [20% of fits]" in str(explain(model, unit=3))
 
 
 def test_all_and_sparse_samples(models, X):

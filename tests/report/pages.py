@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import copy
 import itertools
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -46,3 +48,14 @@ def blank(sizes, features, samples, rng):
     model.n_features_in_ = features
     X = scipy.sparse.random_array((samples, features), density=0.01, rng=rng, format="csr")
     return model, X.astype(np.float32)
+
+
+def with_support(model):
+    """As if this model were the consensus of four fits: the last part of each layer is in one."""
+    made = copy.copy(model)
+    made.history_, made.n_iter_, made.reconstruction_err_ = [], 0, math.nan
+    made.reason_, made.status_ = "consensus", "consensus of 4 models."
+    made.support_ = [np.r_[np.ones(W.shape[1] - 1), 0.25] for W in model.weights_]
+    rng = np.random.default_rng(0)
+    made.edge_support_ = [rng.integers(0, 5, W.shape) / 4 for W in model.weights_[1:]]
+    return made

@@ -16,10 +16,10 @@ from deepnmf.data import Dataset, load_digits
 from deepnmf.explain.decoding import parts
 from deepnmf.explain.hierarchy import distinctions, explain, summaries
 from deepnmf.models.baselines import SemiNMF
-from deepnmf.report import write_report
+from deepnmf.report import write_pictures, write_report
 from deepnmf.report.content import content
-from deepnmf.report.plots import class_hierarchy
-from tests.report.pages import blank, columns, numbers, record_of
+from deepnmf.report.plots import class_hierarchy, convergence
+from tests.report.pages import blank, columns, numbers, record_of, with_support
 from tests.tables import BRIEF
 
 pytestmark = BRIEF
@@ -199,6 +199,38 @@ def test_parts_of_any_sign(low_rank, tmp_path):
     X = low_rank.T - low_rank.mean()
     path = write_report(SemiNMF(4, max_iter=5).fit(X), Dataset(X), tmp_path / "report.html")
     assert record_of(path.read_text())["layers"][0]["parts"] == 4
+
+
+def test_support_of_parts_and_edges():
+    model, X = blank((9, 4), 20, 30, np.random.default_rng(0))
+    plain = content(model, Dataset(X), {})["layers"]
+    assert (plain[0]["support"], plain[1]["support"]) == (None, None)
+    assert plain[1]["edges"]["support"] is None
+    model = with_support(model)
+    record = content(model, Dataset(X), {})
+    edges = record["layers"][1]["edges"]
+    support, start = numbers(edges["support"]) / 65535, numbers(edges["start"])
+    for unit, (index, _, _) in enumerate(columns(edges)):
+        wanted = model.edge_support_[0][index, unit]
+        np.testing.assert_allclose(support[start[unit] : start[unit + 1]], wanted, atol=1e-5)
+    assert [layer["support"][-2:] for layer in record["layers"]] == [[1, 0.25]] * 2
+    warned = [text for text in record["warnings"] if "of the fits" in text]
+    assert len(warned) == 2
+    assert "Layer 2: 1 of 4 parts is found in fewer than 50% of the fits: it depends" in warned[1]
+
+
+def test_a_model_without_a_history(data, model, tmp_path):
+    """A consensus has none: the page and the pictures leave out what there is not."""
+    record = content(with_support(model), data, {})
+    assert record["convergence"] == []
+    facts = dict(record["facts"])
+    assert not facts.keys() & {"Sweeps", "Time to fit"}
+    assert facts["Status"] == "consensus of 4 models."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        written = write_pictures(with_support(model), data, tmp_path)
+        convergence([]).savefig(tmp_path / "empty.png")
+    assert [path.stem for path in written] == [f"parts-layer-{layer}" for layer in (1, 2, 3)]
 
 
 def test_names_cannot_break_the_page(low_rank, tmp_path):

@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize
 from deepnmf import sdnmf_l
 from deepnmf.data import Dataset, load_digits, load_reuters
 from deepnmf.report import write_report
-from tests.report.pages import blank, columns, record_of
+from tests.report.pages import blank, columns, record_of, with_support
 from tests.tables import BRIEF
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -282,6 +282,47 @@ def test_layers_and_samples(reader, digits_page):
     samples.first.click()
     assert read.place() == "#/sample/0"
     assert read.cards(1).count() > 0
+
+
+@pytest.fixture(scope="module")
+def consensus_page(digits_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("consensus") / "report.html"
+    return write_report(with_support(digits_model[0]), digits_model[1], path)
+
+
+def test_support_is_shown_with_parts_and_edges(reader, consensus_page, digits_model):
+    support = with_support(digits_model[0]).edge_support_[1]
+    read = reader(consensus_page)
+    read.go()
+    assert "Sweeps" not in read.page.inner_text("main")
+    assert "Convergence" not in read.page.inner_text("main")
+    read.go("#/layer/1")
+    tiles = read.page.locator("a.tile")
+    assert read.page.locator("a.tile .badge").count() == tiles.count() == 24
+    poor = read.page.locator("a.tile.poor")
+    assert poor.count() == 1
+    assert poor.locator("[title='found in 25 % of the fits: poorly supported']").count() == 1
+    assert "25 % of fits, poorly supported" in poor.text_content()
+    read.go("#/part/3/9")
+    assert read.page.locator(".subject .badge.poor").count() == 1
+    for card in read.cards(1).all():
+        share = f"{100 * support[int(card.get_attribute('data-unit')), 9]:.0f} %"
+        assert card.locator(".badge").last.inner_text() == f"edge {share}"
+        assert f"edge found in {share} of the fits" in card.get_attribute("aria-label")
+    rare = sum(
+        support[int(card.get_attribute("data-unit")), 9] < 0.5 for card in read.cards(1).all()
+    )
+    assert read.page.locator(".edges path:not(.ahead)[stroke-dasharray]").count() == rare
+    assert "25 % of the fits have it." in read.page.inner_text(".about")
+    read.go("#/search/part 23")
+    assert read.page.locator(".results a .badge.poor").count() == 1
+
+
+@pytest.mark.parametrize("place", ["#/", "#/layer/1", "#/part/3/9", "#/class/0/1"])
+def test_a_phone_has_room_for_support(reader, consensus_page, place):
+    read = reader(consensus_page, viewport={"width": 375, "height": 800})
+    read.go(place)
+    assert read.wide() <= 375
 
 
 def test_words_of_text_are_found(reader, data_file, tmp_path):

@@ -42,6 +42,8 @@ class Node:
     children: tuple[Node, ...] = ()
     left_out: float = 0.0
     """The share of its children that are not shown."""
+    support: float | None = None
+    """For a part of a consensus: the share of the fits that have it."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def explain(
         code = np.ones(size) if X is None else codes_of(model, X, layer).mean(0)
         subject = "all parts" if X is None else "all samples"
     decoding = Decoding.of(weights, link, code[:, None])
-    children, left_out = _Growth(decoding, names, top, features, order).roots()
+    support = getattr(model, "support_", None)
+    children, left_out = _Growth(decoding, names, support, top, features, order).roots()
     decoded, offset = decoding.decoded[:, 0], decoding.offset[:, 0]
     return Tree(subject, layer, code, decoded, offset, children, left_out, distinct)
 
@@ -239,6 +242,7 @@ class _Growth:
 
     decoding: Decoding
     names: Sequence[str] | None
+    support: Sequence[np.ndarray] | None
     top: int | None
     features: int | None
     order: str
@@ -268,7 +272,8 @@ class _Growth:
             children, left_out = self._below(layer, int(unit), float(amount[unit]))
             name = self._name(layer, int(unit))
             numbers = (float(weight[unit]), float(amount[unit]), float(share[unit]))
-            nodes.append(Node(layer, int(unit), name, *numbers, children, left_out))
+            support = float(self.support[layer - 1][unit]) if layer and self.support else None
+            nodes.append(Node(layer, int(unit), name, *numbers, children, left_out, support))
         return tuple(nodes), float(share[ranked[len(shown) :]].sum())
 
     def _below(self, layer: int, unit: int, amount: float) -> tuple[tuple[Node, ...], float]:
@@ -286,7 +291,8 @@ class _Growth:
 
 def _write(nodes: Sequence[Node], left_out: float, depth: int, lines: list[str]) -> None:
     for node in nodes:
-        lines.append(f"{'  ' * depth}{node.weight:.4g} × {node.name}  ({node.share:.1%})")
+        fits = "" if node.support is None else f" [{node.support:.0%} of fits]"
+        lines.append(f"{'  ' * depth}{node.weight:.4g} × {node.name}{fits}  ({node.share:.1%})")
         _write(node.children, node.left_out, depth + 1, lines)
     if left_out > 0.0005:
         lines.append(f"{'  ' * depth}… and others  ({left_out:.1%})")

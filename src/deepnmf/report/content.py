@@ -19,6 +19,7 @@ from deepnmf.explain.measures import relative_error
 from deepnmf.links import Link
 from deepnmf.models.advice import unfinished
 from deepnmf.models.base import MatrixFactorization
+from deepnmf.models.choice.record import FEW_FITS
 from deepnmf.report import packing
 from deepnmf.report.plots import codes_plane
 from deepnmf.report.records import (
@@ -82,6 +83,7 @@ def content(
         "warnings": warnings,
         "scores": _scores(to_numpy(Z), y, scores),
         "convergence": _convergence(model.history_),
+        "few_fits": FEW_FITS,
         "linear": bool(link.linear),
         "features": {
             "count": len(weights[0]),
@@ -90,7 +92,7 @@ def content(
             "names": None if names is None else [str(name) for name in names],
         },
         "layers": [
-            _layer(weights[: summary.layer], link, summary, decoded, data.image_shape, kind)
+            _layer(model, weights[: summary.layer], link, summary, decoded, data.image_shape, kind)
             for summary in layers
         ],
         "classes": None if y is None else _classes(weights, link, H, y, data, kind),
@@ -117,6 +119,21 @@ def warnings_of(model: MatrixFactorization, layers: Sequence[LayerSummary]) -> l
                 f"{name}: {pairs} {subject} near-equal (cosine at least {NEAR}): fewer parts may "
                 "be enough."
             )
+    return [*warnings, *_poorly_supported(model)]
+
+
+def _poorly_supported(model: MatrixFactorization) -> list[str]:
+    """For a consensus: the layers with parts that few fits have."""
+    warnings = []
+    for layer, support in enumerate(getattr(model, "support_", ()), 1):
+        few = int((support < FEW_FITS).sum())
+        if few:
+            verbs = ("is", "it depends") if few == 1 else ("are", "they depend")
+            warnings.append(
+                f"Layer {layer}: {few} of {len(support)} parts {verbs[0]} found in fewer than "
+                f"{FEW_FITS:.0%} of the fits: {verbs[1]} on the start or on single samples. Use "
+                "fewer parts."
+            )
     return warnings
 
 
@@ -136,8 +153,9 @@ def _facts(
         ("Link", link if isinstance(link, str) else type(link).__name__),
         ("Samples scaled", {"l2": "to unit norm"}.get(str(notes.get("normalize")), "no")),
         ("Relative error", f"{error:.4f} (‖X − X̂‖ / ‖X‖ on these data)"),
-        ("Sweeps", f"{model.n_iter_} of fine-tuning"),
     ]
+    if model.history_ or model.n_iter_:
+        facts.append(("Sweeps", f"{model.n_iter_} of fine-tuning"))
     if model.history_:
         facts.append(("Time to fit", f"{model.history_[-1]['seconds']:.1f} s"))
     return [*facts, ("Status", model.status_)]
@@ -190,6 +208,7 @@ def _convergence(history: Sequence[Record], most: int = 150) -> list[Curve]:
 
 
 def _layer(
+    model: MatrixFactorization,
     weights: Sequence[np.ndarray],
     link: Link,
     summary: LayerSummary,
@@ -203,6 +222,7 @@ def _layer(
     level = summary.layer - 1
     mass = (np.abs(decoded.codes[level]) * decoded.masses[level]).mean(1)
     prominence = parts / np.where(peak > 0, peak, 1)[:, None]
+    support = getattr(model, "support_", None)
     record: PageLayer = {
         "layer": summary.layer,
         "parts": summary.parts,
@@ -215,6 +235,7 @@ def _layer(
         "pairs": len(summary.redundant),
         "importance": packing.array(mass / mass.sum() if mass.sum() else mass, "f4"),
         "peak": packing.array(peak, "f4"),
+        "support": None if support is None else [round(float(one), 4) for one in support[level]],
         "features": packing.largest(parts, FEATURES),
         "holders": packing.largest(np.ascontiguousarray(prominence.T), HOLDERS),
         "edges": None,
@@ -223,15 +244,19 @@ def _layer(
     if level:
         units = Decoding.of(weights, link, np.eye(summary.parts))
         flow = np.abs(weights[-1]) * units.slopes[-1] * units.masses[-2]
-        record["edges"] = _edges(weights[-1], flow, EDGES)
+        edges = getattr(model, "edge_support_", None)
+        edge_support = None if edges is None else edges[level - 1]
+        record["edges"] = _edges(weights[-1], flow, EDGES, edge_support)
     return record
 
 
-def _edges(values: np.ndarray, flow: np.ndarray, most: int) -> Columns:
+def _edges(
+    values: np.ndarray, flow: np.ndarray, most: int, support: np.ndarray | None = None
+) -> Columns:
     """The columns of weights, ranked by the share of what flows along them."""
     total = flow.sum(0)
     shares = flow / np.where(total > 0, total, 1)
-    return packing.columns(values, shares, max(LEAST, most // max(1, values.shape[1])))
+    return packing.columns(values, shares, max(LEAST, most // max(1, values.shape[1])), support)
 
 
 def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> Pictures:

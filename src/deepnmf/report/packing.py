@@ -31,10 +31,13 @@ def shares(values: np.ndarray) -> Numbers:
     return array(np.round(np.clip(values, 0, 1) * 65535), "u2")
 
 
-def columns(weights: np.ndarray, fractions: np.ndarray, most: int) -> Columns:
+def columns(
+    weights: np.ndarray, fractions: np.ndarray, most: int, support: np.ndarray | None = None
+) -> Columns:
     """The entries of each column of `weights` that are not 0, and what is left out.
 
     `fractions` are their shares of the column: the largest come first, at most `most` per column.
+    `support` is the share of the fits that have each entry, if it is known.
     """
     weights = weights.astype(np.float32)
     rows = weights.shape[0]
@@ -59,6 +62,9 @@ def columns(weights: np.ndarray, fractions: np.ndarray, most: int) -> Columns:
         "share": shares(share[present]),
         "more": array(total - counts, "u4"),
         "left": shares(left),
+        "support": (
+            None if support is None else shares(np.take_along_axis(support, best, 0).T[present])
+        ),
     }
 
 

@@ -22,8 +22,8 @@ from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
 from deepnmf.report.records import Page
 
-SCRIPTS = ("data.js", "elements.js", "pictures.js", "overview.js", "layers.js", "explorer.js",
-           "search.js", "router.js")  # fmt: skip
+SCRIPTS = ("data.js", "elements.js", "pictures.js", "support.js", "overview.js", "layers.js",
+           "explorer.js", "search.js", "router.js")  # fmt: skip
 
 
 def write_report(
@@ -73,14 +73,16 @@ def _source(name: str) -> str:
 
 
 def write_pictures(model: MatrixFactorization, data: Dataset, folder: Path) -> list[Path]:
-    """Write PNG pictures: the convergence and, for images, the parts of each layer."""
+    """Write PNG pictures: the convergence, if the model has a history, and, for images, the parts
+    of each layer."""
     pictures: dict[str, Figure] = {}
     if data.image_shape is not None:
         for layer in range(1, len(model.weights_) + 1):
             sheet = parts(model, layer)
             title = f"layer {layer}: {len(sheet)} parts"
             pictures[f"parts-layer-{layer}"] = parts_sheet(sheet, data.image_shape, title)
-    pictures["convergence"] = convergence(model.history_)
+    if model.history_:
+        pictures["convergence"] = convergence(model.history_)
     written = []
     for name, figure in pictures.items():
         written.append(folder / f"{name}.png")

@@ -66,7 +66,8 @@ def convergence(history: Sequence[Record]) -> Figure:
     axes.set_xlabel("seconds")
     axes.set_ylabel("objective")
     axes.grid(True, color="0.92")
-    axes.legend(frameon=False, fontsize=9)
+    if stages:
+        axes.legend(frameon=False, fontsize=9)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure

@@ -24,6 +24,8 @@ class Columns(TypedDict):
     """How many entries of each column are left out."""
     left: Numbers
     """The share of the entries that are left out."""
+    support: Numbers | None
+    """For edges of a consensus: the share of the fits that have each entry."""
 
 
 class Largest(TypedDict):
@@ -98,6 +100,8 @@ class PageLayer(Pictures):
     pairs: int
     importance: Numbers
     peak: Numbers
+    support: list[float] | None
+    """For a consensus: the share of the fits that have each part."""
     features: Largest
     holders: Largest
     edges: Columns | None
@@ -133,6 +137,8 @@ class Page(TypedDict):
     warnings: list[str]
     scores: ScoreTable | None
     convergence: list[Curve]
+    few_fits: float
+    """Parts and edges in a smaller share of the fits are poorly supported."""
     linear: bool
     features: Features
     layers: list[PageLayer]

@@ -21,14 +21,19 @@ function unpack(packed) {
 // A share that was rounded to 0 still counts as present.
 const shareOf = (packed) => Math.max(packed, 0.01) / 65535;
 
-// The entries of a column of weights: [{unit, weight, share}], the largest share first.
+function entryOf(edges, at) {
+  return {
+    weight: unpack(edges.weight)[at],
+    share: shareOf(unpack(edges.share)[at]),
+    support: edges.support ? unpack(edges.support)[at] / 65535 : null,
+  };
+}
+
+// The entries of a column of weights: [{unit, weight, share, support}], the largest share first.
 function column(edges, number) {
   const start = unpack(edges.start), index = unpack(edges.index);
-  const weight = unpack(edges.weight), share = unpack(edges.share);
   const entries = [];
-  for (let at = start[number]; at < start[number + 1]; at++) {
-    entries.push({ unit: index[at], weight: weight[at], share: shareOf(share[at]) });
-  }
+  for (let at = start[number]; at < start[number + 1]; at++) entries.push({ unit: index[at], ...entryOf(edges, at) });
   return entries;
 }
 
@@ -37,7 +42,7 @@ function leftOut(edges, number) {
   return { count: unpack(edges.more)[number], share: unpack(edges.left)[number] / 65535 };
 }
 
-// The columns with an entry in a row: [{unit: column, weight, share}], the largest share first.
+// The columns with an entry in a row: [{unit: column, weight, share, support}], the largest share first.
 function holders(edges, row) {
   if (!edges.byRow) {
     const start = unpack(edges.start), index = unpack(edges.index);
@@ -49,9 +54,8 @@ function holders(edges, row) {
       }
     }
   }
-  const weight = unpack(edges.weight), share = unpack(edges.share);
   return (edges.byRow.get(row) || [])
-    .map(([number, at]) => ({ unit: number, weight: weight[at], share: shareOf(share[at]) }))
+    .map(([number, at]) => ({ unit: number, ...entryOf(edges, at) }))
     .sort((a, b) => b.share - a.share);
 }
 

@@ -114,7 +114,7 @@ function subjectColumn(subject) {
     facts.push(element("p", {}, "Of ", link(`#/class/${group}`, {}, `class ${className(group)}`)));
   }
   const column = element("section", { class: "column subject", "aria-label": subject.name },
-    heading(2, subject.name), ...facts,
+    heading(2, subject.name), ...facts, subject.kind === "part" && subject.owner.support ? element("p", { class: "of" }, badge(subject.owner, subject.at)) : null,
     element("div", { class: "card chosen source" }, portrait(subject.owner, subject.at, subject.name)));
   if (subject.kind === "class" && record.classes.distinct[subject.at].length) column.append(distinct(subject));
   return column;
@@ -123,7 +123,7 @@ function subjectColumn(subject) {
 function distinct(subject) {
   return element("div", { class: "distinct" }, element("h3", {}, "What sets it apart from other classes"),
     element("ul", {}, record.classes.distinct[subject.at].slice(0, 4).map(([unit, inside, outside]) => element("li", {},
-      link(`${subject.path}/${unit}`, {}, `Part ${unit}`), ` mean code ${number(inside)}, elsewhere ${number(outside)}`))));
+      link(`${subject.path}/${unit}`, {}, `Part ${unit}`), " ", badge(layerOf(depth), unit), ` mean code ${number(inside)}, elsewhere ${number(outside)}`))));
 }
 
 function partsColumn(edges, at, below, name, path, chosen, through) {
@@ -134,15 +134,17 @@ function partsColumn(edges, at, below, name, path, chosen, through) {
   const place = items.findIndex((item) => item.unit === chosen);
   if (place >= CARDS) items.splice(CARDS - 1, 0, ...items.splice(place, 1));
   const list = element("ol", { class: "cards" });
-  const draw = ({ unit, weight, share }) => {
+  const draw = ({ unit, weight, share, support }) => {
     const label = `Part ${unit} of layer ${below}`;
-    const text = `weight ${number(weight)}, ${percent(share)} of ${name}`;
+    const text = [`weight ${number(weight)}, ${percent(share)} of ${name}`, supportText(layer, unit),
+      support === null ? null : `edge ${foundIn(support)}`].filter(Boolean).join(", ");
     return element("li", {}, link(`${path}/${unit}`, {
-      class: `card${unit === chosen ? " chosen" : ""}${unit === through ? " source" : ""}`, "aria-current": unit === chosen ? "true" : null,
-      "aria-label": `${label}, ${text}`, "data-unit": unit, "data-share": share },
+      class: `card${poorClass(layer, unit)}${unit === chosen ? " chosen" : ""}${unit === through ? " source" : ""}`, "aria-current": unit === chosen ? "true" : null,
+      "aria-label": `${label}, ${text}`, "data-unit": unit, "data-share": share, "data-rare": support !== null && isPoor(support) },
     element("span", { class: "weight", title: "weight on the edge" }, number(weight)),
     thumbnail(layer, unit, label),
-    element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), bar(share), element("span", { class: "value" }, percent(share)))));
+    element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), bar(share), element("span", { class: "value" }, percent(share))),
+    badges(badge(layer, unit), edgeBadge(support))));
   };
   return element("section", { class: "column", "aria-label": `Parts of layer ${below} in ${name}` },
     heading(2, `Parts in layer ${below}`), element("p", { class: "note of" }, `of ${name}`), ...(items.length ? inSteps(list, items, draw, CARDS, "part") : [element("p", {}, "It has no parts: all its weights are 0.")]),
@@ -166,6 +168,8 @@ function about({ layer, unit }, pictured) {
   const facts = element("dl", {});
   const fact = (term, ...content) => facts.append(element("dt", {}, term), element("dd", {}, ...content));
   fact("Importance", `${percent(unpack(owner.importance)[unit])} of the decoded samples goes through it: number ${ranked(owner).indexOf(unit) + 1} of ${owner.parts} in its layer.`);
+  const fits = supportOf(owner, unit);
+  if (fits !== null) fact("Support", `${wholePercent(fits)} of the fits have it.${isPoor(fits) ? ` It is ${POOR}: it depends on the start or on single samples.` : ""}`);
   if (owner.dead.includes(unit)) fact("Dead", "It has no weights, or nothing uses it.");
   const above = layer === depth ? record.classes && record.classes.codes : layerOf(layer + 1).edges;
   if (above) {
@@ -174,14 +178,14 @@ function about({ layer, unit }, pictured) {
     const text = (user) => layer === depth ? `Class ${className(user)}` : `Part ${user} of layer ${layer + 1}`;
     const list = element("ul", { class: "chips" });
     fact(layer === depth ? "Classes that use it" : "Used by", users.length
-      ? inSteps(list, users, ({ unit: user, weight, share }) => element("li", {}, link(to(user), {}, `${text(user)} `, element("span", { class: "value" }, `${number(weight)}, ${percent(share)} of it`))), 10, layer === depth ? "class" : "part")
+      ? inSteps(list, users, ({ unit: user, weight, share, support }) => element("li", {}, link(to(user), {}, `${text(user)} `, element("span", { class: "value" }, `${number(weight)}, ${percent(share)} of it`), " ", edgeBadge(support))), 10, layer === depth ? "class" : "part")
       : "nothing in this page");
   }
   const near = owner.redundant.filter(([first, second]) => first === unit || second === unit);
   if (near.length) {
     fact("Near-equal parts", element("ul", { class: "chips" }, near.slice(0, 10).map(([first, second, cosine]) => {
       const twin = first === unit ? second : first;
-      return element("li", {}, link(`#/part/${layer}/${twin}`, {}, `Part ${twin} `, element("span", { class: "value" }, `cosine ${cosine.toFixed(3)}`)));
+      return element("li", {}, link(`#/part/${layer}/${twin}`, {}, `Part ${twin} `, element("span", { class: "value" }, `cosine ${cosine.toFixed(3)}`), " ", badge(owner, twin)));
     })));
   }
   section.append(element("div", { class: "side" }, ...(pictured && layer > 1 ? [element("div", { class: "card" }, portrait(owner, unit, name))] : []), facts));
@@ -209,7 +213,7 @@ function drawEdges(columns, lines) {
       const middle = (x1 + x2) / 2;
       const share = Number(card.dataset.share || 1);
       lines.append(shape("path", { d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`,
-        "stroke-width": (1 + 7 * share).toFixed(1), class: card.classList.contains("chosen") ? "on" : ahead ? "ahead" : null }));
+        "stroke-width": (1 + 7 * share).toFixed(1), "stroke-dasharray": "rare" in card.dataset ? "2 9" : null, class: card.classList.contains("chosen") ? "on" : ahead ? "ahead" : null }));
     }
   });
 }

@@ -8,7 +8,8 @@ function layerView(number) {
   const ingredients = number === 1 ? "features" : `parts of layer ${number - 1}`;
   view.push(element("p", {}, `Each part is a combination of ${ingredients}. ${percent(layer.zeros)} of the weights are 0; Hoyer's sparseness is ${layer.sparseness.toFixed(2)}. `,
     layer.dead.length ? `${plural(layer.dead.length, "part")} dead. ` : "No dead parts. ",
-    layer.pairs ? `${plural(layer.pairs, "near-equal pair")}.` : "No near-equal pairs."));
+    layer.pairs ? `${plural(layer.pairs, "near-equal pair")}.` : "No near-equal pairs.",
+    layer.support ? ` ${supportSummary(layer)}` : null));
   const sorted = ranked(layer);
   const place = element("div", {});
   const choose = element("select", { id: "order", onchange: () => fill() },
@@ -28,9 +29,9 @@ function layerView(number) {
 function partTile(layer, unit) {
   const dead = layer.dead.includes(unit);
   const share = unpack(layer.importance)[unit];
-  return element("li", {}, link(`#/part/${layer.layer}/${unit}`, { class: dead ? "tile dead" : "tile" },
+  return element("li", {}, link(`#/part/${layer.layer}/${unit}`, { class: `${dead ? "tile dead" : "tile"}${poorClass(layer, unit)}` },
     thumbnail(layer, unit, `Part ${unit} of layer ${layer.layer}`),
-    element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), element("span", { class: "value" }, dead ? "dead" : percent(share)))));
+    element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), element("span", { class: "value" }, dead ? "dead" : percent(share))), badges(badge(layer, unit))));
 }
 
 function pairs(layer) {

@@ -7,7 +7,7 @@ function overview() {
   view.push(element("ul", { class: "warnings", "aria-label": "Warnings" },
     record.warnings.length
       ? record.warnings.map((text) => element("li", {}, text))
-      : [element("li", { class: "fine" }, "Converged, no dead parts, no near-equal parts.")]));
+      : [element("li", { class: "fine" }, nothingToWarnOf())]));
   const panels = element("div", { class: "panels" });
   panels.append(element("section", { "aria-labelledby": "fitted" }, heading(2, "What was fitted", { id: "fitted" }),
     element("dl", {}, record.facts.map(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]).flat())));
@@ -20,9 +20,14 @@ function overview() {
   if (record.convergence.length) {
     panels.append(element("section", {}, heading(2, "Convergence"), convergence()));
   }
-  panels.append(element("section", {}, heading(2, "Samples by their codes"), map()));
+  panels.append(element("section", { class: record.convergence.length ? null : "wide" }, heading(2, "Samples by their codes"), map()));
   view.push(panels);
   return { view, title: "Overview" };
+}
+
+function nothingToWarnOf() {
+  const supported = record.layers.some((layer) => layer.support) ? ", no poorly supported parts" : "";
+  return `${record.convergence.length ? "Converged, no" : "No"} dead parts, no near-equal parts${supported}.`;
 }
 
 function layersPanel() {

@@ -32,15 +32,16 @@ function searchView(words) {
   const text = total ? `Found: ${plural(hits.features.length, "feature")}, ${plural(hits.classes.length, "class")}, ${plural(hits.parts.length, "part")}, ${plural(hits.samples.length, "sample")}.`
     : words.trim() ? "Nothing matches. Try fewer letters." : "Type some letters of a name.";
   view.push(element("p", {}, text));
-  const group = (title, items, href, name, noun) => {
+  const group = (title, items, href, name, noun, extra = () => []) => {
     if (!items.length) return;
     const list = element("ul", { class: "chips results" });
     view.push(element("section", {}, heading(2, title),
-      ...inSteps(list, items, (at) => element("li", {}, link(href(at), {}, name(at))), SHOWN, noun)));
+      ...inSteps(list, items, (at) => element("li", {}, link(href(at), {}, name(at), ...extra(at))), SHOWN, noun)));
   };
   group("Classes", hits.classes, (at) => `#/class/${at}`, (at) => `Class ${className(at)}`, "class");
   group("Features", hits.features, (at) => `#/feature/${at}`, featureName, "feature");
-  group("Parts", hits.parts, ({ layer, unit }) => `#/part/${layer}/${unit}`, partName, "part");
+  group("Parts", hits.parts, ({ layer, unit }) => `#/part/${layer}/${unit}`, partName, "part",
+    ({ layer, unit }) => layerOf(layer).support ? [" ", badge(layerOf(layer), unit)] : []);
   group("Samples", hits.samples, (at) => `#/sample/${at}`, sampleName, "sample");
   return { view, title: `Search ${words}`, said: text };
 }
@@ -51,10 +52,11 @@ function featureView(index) {
   for (const layer of [...record.layers].reverse()) {
     const held = largest(layer.holders, index);
     const peak = unpack(layer.peak);
-    const cards = held.map(({ index: unit, value }) => element("li", {}, link(`#/part/${layer.layer}/${unit}`, { class: "tile" },
+    const cards = held.map(({ index: unit, value }) => element("li", {}, link(`#/part/${layer.layer}/${unit}`, { class: `tile${poorClass(layer, unit)}` },
       thumbnail(layer, unit, `Part ${unit} of layer ${layer.layer}`),
       element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), bar(Math.abs(value)),
-        element("span", { class: "value" }, `${percent(value)} · ${number(value * peak[unit])}`)))));
+        element("span", { class: "value" }, `${percent(value)} · ${number(value * peak[unit])}`)),
+      badges(badge(layer, unit)))));
     view.push(element("section", {}, heading(2, `Layer ${layer.layer}`),
       cards.length ? element("ul", { class: "grid" }, cards) : element("p", {}, "No part contains it.")));
   }
