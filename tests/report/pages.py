@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from deepnmf import DeepNMF
+from deepnmf.models.choice import Candidate, Choice, LayerChoice
 
 
 def record_of(text: str) -> dict[str, Any]:
@@ -48,6 +49,17 @@ def blank(sizes, features, samples, rng):
     model.n_features_in_ = features
     X = scipy.sparse.random_array((samples, features), density=0.01, rng=rng, format="csr")
     return model, X.astype(np.float32)
+
+
+def choice(*, stability: float | None = None) -> Choice:
+    """Of two layers that were tried: 8 parts, and a layer that does not help."""
+    first = (
+        Candidate(2, 0.5, 0.3, 0.02),
+        Candidate(8, 0.22, 0.02, 0.03, stability),
+        Candidate(40, 0.2, 0.0, 0.0, stability),
+    )
+    second = (Candidate(1, 0.6, 0.1, 0.01), Candidate(7, 0.5, 0.0, 0.0))
+    return Choice((8,), (LayerChoice(1, first, 8, 40), LayerChoice(2, second, 7, 7, False)), 100)
 
 
 def with_support(model):

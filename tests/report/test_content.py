@@ -19,7 +19,7 @@ from deepnmf.models.baselines import SemiNMF
 from deepnmf.report import write_pictures, write_report
 from deepnmf.report.content import content
 from deepnmf.report.plots import class_hierarchy, convergence
-from tests.report.pages import blank, columns, numbers, record_of, with_support
+from tests.report.pages import blank, choice, columns, numbers, record_of, with_support
 from tests.tables import BRIEF
 
 pytestmark = BRIEF
@@ -199,6 +199,21 @@ def test_parts_of_any_sign(low_rank, tmp_path):
     X = low_rank.T - low_rank.mean()
     path = write_report(SemiNMF(4, max_iter=5).fit(X), Dataset(X), tmp_path / "report.html")
     assert record_of(path.read_text())["layers"][0]["parts"] == 4
+
+
+def test_how_the_sizes_were_chosen():
+    model, X = blank((8,), 20, 30, np.random.default_rng(0))
+    assert content(model, Dataset(X), {})["choice"] is None
+    model.choice_ = choice()
+    shown = content(model, Dataset(X), {})["choice"]
+    assert shown["sentences"] == model.choice_.sentences()
+    first, second = shown["layers"]
+    assert (first["chosen"], first["best"]) == (8, 40)
+    assert [(layer["helps"], layer["doubling"]) for layer in (first, second)] == [
+        (True, True),
+        (False, False),
+    ]
+    assert list(zip(first["size"], first["error"], strict=True)) == [(2, 0.5), (8, 0.22), (40, 0.2)]
 
 
 def test_support_of_parts_and_edges():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from dataclasses import replace
@@ -14,7 +15,7 @@ from sklearn.preprocessing import normalize
 from deepnmf import sdnmf_l
 from deepnmf.data import Dataset, load_digits, load_reuters
 from deepnmf.report import write_report
-from tests.report.pages import blank, columns, record_of, with_support
+from tests.report.pages import blank, choice, columns, record_of, with_support
 from tests.tables import BRIEF
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -282,6 +283,29 @@ def test_layers_and_samples(reader, digits_page):
     samples.first.click()
     assert read.place() == "#/sample/0"
     assert read.cards(1).count() > 0
+
+
+def test_how_many_parts(reader, digits_model, digits_page, tmp_path):
+    model, data = copy.copy(digits_model[0]), digits_model[1]
+    model.choice_ = choice(stability=0.9)
+    read = reader(write_report(model, data, tmp_path / "report.html"))
+    read.go()
+    section = read.page.locator("section", has=read.page.locator("#sizes"))
+    assert section.locator("code").inner_text() == "layer_sizes=(8,)"
+    assert "Layer 2 does not help" in section.inner_text()
+    first, second = section.locator("svg").all()
+    assert "chosen: 8 (0.22)" in first.get_attribute("aria-label")
+    assert first.locator("text.chosen-size").text_content() == "8"
+    assert first.locator("circle.dot.colour-0").count() == 3
+    assert section.locator("figure.idle svg").count() == 1
+    x = [float(first.locator(".dot.colour-0").nth(at).get_attribute("cx")) for at in range(3)]
+    assert (x[2] - x[1]) / (x[1] - x[0]) == pytest.approx(np.log2(5) / 2)
+    section.locator("summary").focus()
+    read.page.keyboard.press("Enter")
+    assert section.locator("tr:has-text('8 (chosen)')").inner_text().split()[-1] == "0.90"
+    plain = reader(digits_page)
+    plain.go()
+    assert plain.page.locator("#sizes").count() == 0
 
 
 @pytest.fixture(scope="module")

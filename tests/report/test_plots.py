@@ -13,6 +13,8 @@ from deepnmf.cli.main import main
 from deepnmf.data import load_digits
 from deepnmf.explain.hierarchy import summaries
 from deepnmf.report import plots
+from deepnmf.report.choice import choice_figure
+from tests.report.pages import choice
 from tests.tables import BRIEF
 
 pytestmark = BRIEF
@@ -72,6 +74,28 @@ def test_sparsity_per_layer(model, data, tmp_path):
     heights = [bar.get_height() for bar in bars]
     assert heights == [layer.zeros for layer in layers] + [layer.sparseness for layer in layers]
     figure.savefig(tmp_path / "sparsity.png")
+
+
+@pytest.mark.parametrize("stability", [None, 0.9])
+def test_the_curves_of_a_choice(stability, tmp_path):
+    figure = choice_figure(choice(stability=stability))
+    assert len(figure.axes) == (2 if stability is None else 4)
+    first, second = figure.axes[:2]
+    assert (first.get_title(), second.get_title()) == ("layer 1", "layer 2: does not help")
+    assert (first.get_xscale(), second.get_xscale()) == ("log", "linear")
+    assert [text.get_text() for text in first.texts] == ["8"]
+    marks = {line.get_label(): line.get_xydata().tolist() for line in first.lines}
+    assert marks["chosen: 8"] == [[8, 0.22]]
+    assert marks["predicts best: 40"] == [[40, 0.2]]
+    bars: Any = first.collections[0]
+    middle = [0.48, 0.52], [0.19, 0.25], [0.2, 0.2]
+    np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()], middle)
+    assert {line.get_color() for line in second.lines} == {"0.6", "0.75"}
+    if stability is not None:
+        below, other = figure.axes[2:]
+        assert below.lines[0].get_xydata().tolist() == [[8, 0.9], [40, 0.9]]
+        assert [text.get_text() for text in other.texts] == ["not measured"]
+    figure.savefig(tmp_path / "choose.png")
 
 
 def test_figure_8_small(tmp_path, data_file, capsys):

@@ -19,13 +19,15 @@ from deepnmf.explain.measures import relative_error
 from deepnmf.links import Link
 from deepnmf.models.advice import unfinished
 from deepnmf.models.base import MatrixFactorization
-from deepnmf.models.choice.record import FEW_FITS
+from deepnmf.models.choice.record import FEW_FITS, Choice
 from deepnmf.report import packing
+from deepnmf.report.choice import size_curve
 from deepnmf.report.plots import codes_plane
 from deepnmf.report.records import (
     Columns,
     Curve,
     Page,
+    PageChoice,
     PageClasses,
     PageLayer,
     PageSamples,
@@ -83,6 +85,7 @@ def content(
         "warnings": warnings,
         "scores": _scores(to_numpy(Z), y, scores),
         "convergence": _convergence(model.history_),
+        "choice": _choice(getattr(model, "choice_", None)),
         "few_fits": FEW_FITS,
         "linear": bool(link.linear),
         "features": {
@@ -205,6 +208,15 @@ def _convergence(history: Sequence[Record], most: int = 150) -> list[Curve]:
             }
         )
     return curves
+
+
+def _choice(choice: Choice | None) -> PageChoice | None:
+    if choice is None:
+        return None
+    return {
+        "sentences": choice.sentences(),
+        "layers": [size_curve(layer) for layer in choice.layers],
+    }
 
 
 def _layer(

@@ -18,12 +18,13 @@ from deepnmf.data import Dataset
 from deepnmf.explain.decoding import parts
 from deepnmf.files.atomic import write_atomically
 from deepnmf.models.base import MatrixFactorization
+from deepnmf.report.choice import choice_figure
 from deepnmf.report.content import content
 from deepnmf.report.plots import convergence, parts_sheet
 from deepnmf.report.records import Page
 
-SCRIPTS = ("data.js", "elements.js", "pictures.js", "support.js", "overview.js", "layers.js",
-           "explorer.js", "search.js", "router.js")  # fmt: skip
+SCRIPTS = ("data.js", "elements.js", "pictures.js", "support.js", "overview.js", "choice.js",
+           "layers.js", "explorer.js", "search.js", "router.js")  # fmt: skip
 
 
 def write_report(
@@ -73,14 +74,17 @@ def _source(name: str) -> str:
 
 
 def write_pictures(model: MatrixFactorization, data: Dataset, folder: Path) -> list[Path]:
-    """Write PNG pictures: the convergence, if the model has a history, and, for images, the parts
-    of each layer."""
+    """Write PNG pictures: for images the parts of each layer, how the numbers of parts were chosen,
+    and the convergence. What a model does not have is left out."""
     pictures: dict[str, Figure] = {}
     if data.image_shape is not None:
         for layer in range(1, len(model.weights_) + 1):
             sheet = parts(model, layer)
             title = f"layer {layer}: {len(sheet)} parts"
             pictures[f"parts-layer-{layer}"] = parts_sheet(sheet, data.image_shape, title)
+    choice = getattr(model, "choice_", None)
+    if choice is not None:
+        pictures["choose"] = choice_figure(choice)
     if model.history_:
         pictures["convergence"] = convergence(model.history_)
     written = []

@@ -78,6 +78,28 @@ class Curve(TypedDict):
     objective: list[float]
 
 
+class SizeCurve(TypedDict):
+    """The numbers of parts that were tried for a layer, and how well they predict."""
+
+    layer: int
+    chosen: int
+    best: int
+    helps: bool
+    doubling: bool
+    """Whether the sizes are drawn on a logarithmic axis."""
+    size: list[int]
+    error: list[float]
+    spread: list[float]
+    stability: list[float | None]
+
+
+class PageChoice(TypedDict):
+    """How the numbers of parts were chosen."""
+
+    sentences: list[str]
+    layers: list[SizeCurve]
+
+
 class Features(TypedDict):
     """What the features are."""
 
@@ -137,6 +159,7 @@ class Page(TypedDict):
     warnings: list[str]
     scores: ScoreTable | None
     convergence: list[Curve]
+    choice: PageChoice | None
     few_fits: float
     """Parts and edges in a smaller share of the fits are poorly supported."""
     linear: bool

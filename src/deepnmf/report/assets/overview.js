@@ -12,6 +12,7 @@ function overview() {
   panels.append(element("section", { "aria-labelledby": "fitted" }, heading(2, "What was fitted", { id: "fitted" }),
     element("dl", {}, record.facts.map(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]).flat())));
   panels.append(layersPanel());
+  if (record.choice) panels.append(choicePanel(record.choice));
   if (record.scores) {
     panels.append(element("section", { class: "wide" }, heading(2, "Scores"),
       table("K-means on the codes against the labels. Higher is better, except for ER. AMI and ARI are 0 by chance.",
@@ -51,24 +52,33 @@ function convergence() {
 }
 
 function chart({ name, objective, sweep }, at) {
-  const wide = 220, high = 130, left = 52, bottom = 18, right = 12;
+  const room = { wide: 220, high: 130, left: 52, bottom: 18, right: 12 };
+  const { wide, high, left, bottom, right } = room;
   let low = Math.log10(Math.min(...objective)), top = Math.log10(Math.max(...objective));
   if (top - low < 1e-4) { low -= 5e-5; top += 5e-5; }
   const first = sweep[0], last = Math.max(sweep.at(-1), first + 1);
   const x = (value) => left + ((wide - left - right) * (value - first)) / (last - first);
   const y = (value) => 10 + ((high - bottom - 18) * (top - Math.log10(value))) / (top - low);
-  const drawing = shape("svg", { viewBox: `0 0 ${wide} ${high}`, class: "chart", role: "img",
-    "aria-label": `Objective of ${name}: from ${number(objective[0])} to ${number(objective.at(-1))} in ${sweep.at(-1)} sweeps` });
-  for (const value of [10 ** top, 10 ** ((low + top) / 2), 10 ** low]) {
-    drawing.append(shape("line", { x1: left, x2: wide - right, y1: y(value), y2: y(value), class: "grid" }),
-      shape("text", { x: left - 5, y: y(value) + 4, "text-anchor": "end" }, number(value)));
-  }
-  drawing.append(shape("text", { x: left, y: high - 4 }, `sweep ${first}`),
-    shape("text", { x: wide - right, y: high - 4, "text-anchor": "end" }, String(sweep.at(-1))),
-    shape("path", { d: objective.map((value, i) => `${i ? "L" : "M"}${x(sweep[i]).toFixed(1)} ${y(value).toFixed(1)}`).join(""), class: `stroke colour-${at % COLOURS}` }),
+  const drawing = axes(room, [10 ** top, 10 ** ((low + top) / 2), 10 ** low], y, [`sweep ${first}`, String(sweep.at(-1))],
+    `Objective of ${name}: from ${number(objective[0])} to ${number(objective.at(-1))} in ${sweep.at(-1)} sweeps`);
+  drawing.append(shape("path", { d: curve(sweep.map(x), objective.map(y)), class: `stroke colour-${at % COLOURS}` }),
     shape("circle", { cx: x(sweep.at(-1)), cy: y(objective.at(-1)), r: 3.5, class: `dot colour-${at % COLOURS}` }));
   return drawing;
 }
+
+// An empty chart: lines across at some values, and what stands at the ends of the other axis.
+function axes({ wide, high, left, right }, values, y, [start, end], label) {
+  const drawing = shape("svg", { viewBox: `0 0 ${wide} ${high}`, class: "chart", role: "img", "aria-label": label });
+  for (const value of values) {
+    drawing.append(shape("line", { x1: left, x2: wide - right, y1: y(value), y2: y(value), class: "grid" }),
+      shape("text", { x: left - 5, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+  }
+  drawing.append(shape("text", { x: left, y: high - 4 }, start),
+    shape("text", { x: wide - right, y: high - 4, "text-anchor": "end" }, end));
+  return drawing;
+}
+
+const curve = (xs, ys) => xs.map((x, i) => `${i ? "L" : "M"}${x.toFixed(1)} ${ys[i].toFixed(1)}`).join("");
 
 // A map of the samples by their codes. A click opens a sample; the explorer lists the same ones.
 function map() {
