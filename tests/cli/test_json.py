@@ -35,6 +35,11 @@ def calls(data, model, tmp_path):
             (),
             ("--labels", "absent"),
         ),
+        "choose": (
+            ("choose", data, "-o", tmp_path / "c", "--depth", "1", "--most", "3", "--starts", "0"),
+            (),
+            ("--budget", "soon"),
+        ),
         "info": (("info", model), (), ("--absent",)),
         "list": (("data", "list"), (), ("--absent",)),
     }

@@ -214,7 +214,7 @@ def test_a_study_with_other_settings_leaves_rows_and_does_not_mix_them(
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", rng.random((24, 8)))
     Path("labels.txt").write_text("a\nb\n" * 12)
-    monkeypatch.setattr("deepnmf.cli.reproduce._pictures", lambda *_: [])
+    monkeypatch.setattr("deepnmf.cli.reproduce.pictures", lambda *_: [])
     study = ["study", "x.npy", "-o", "out", *STUDY]
 
     def table():

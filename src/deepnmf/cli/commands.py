@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from deepnmf.cli import (
+    choose,
     data,
     demo,
     evaluate,
@@ -49,6 +50,7 @@ app.command(cls=Command)(transform.transform)
 app.command(cls=Command)(evaluate.evaluate)
 app.command(cls=Command)(report.report)
 app.command(cls=Command)(reproduce.reproduce)
+app.command(cls=Command)(choose.choose)
 app.command(cls=Command)(study.study)
 app.command(cls=Command)(info.info)
 app.command(cls=Command)(models.models)

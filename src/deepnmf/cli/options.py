@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -34,10 +35,11 @@ FIRST = ("link", "start", "fill", "scaling", "objective", "solver", "device", "c
 """Further options, which are also common words. A message about one begins with it."""
 
 
-def in_options(message: str) -> str:
-    """A message of the library with the names of options in place of the names of parameters."""
+def in_options(message: str, also: Sequence[str] = ()) -> str:
+    """A message of the library with the names of options in place of the names of parameters.
+    `also`: further options that a message may begin with."""
     message = re.sub(r", or an? \w+( or an? \w+)?, got", ", got", message)
-    message = re.sub(rf"^({'|'.join(FIRST)})\b", r"--\1", message)
+    message = re.sub(rf"^({'|'.join((*FIRST, *also))})\b", r"--\1", message)
     message = re.sub(r"(?<!-)\bdevice=", "--device=", message)
     for name, option in OPTIONS.items():
         message = re.sub(rf"(?<![-\w]){name}\b", option, message)

@@ -101,13 +101,13 @@ def write(experiment: Experiment, rows: pd.DataFrame, folder: Path) -> list[Path
     drawings = [(metric, figures.boxes) for metric in experiment.boxes]
     drawings += [(metric, figures.lines) for metric in experiment.lines]
     if experiment.sizes:
-        written += _pictures(figures.sizes(experiment, rows), folder / f"{experiment.name}-sizes")
+        written += pictures(figures.sizes(experiment, rows), folder / f"{experiment.name}-sizes")
     for metric, draw in drawings:
-        written += _pictures(draw(experiment, rows, metric), folder / f"{experiment.name}-{metric}")
+        written += pictures(draw(experiment, rows, metric), folder / f"{experiment.name}-{metric}")
     return written
 
 
-def _pictures(figure: Figure, stem: Path) -> list[Path]:
+def pictures(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as PNG and as SVG."""
     from deepnmf.files.atomic import write_atomically
 
@@ -135,7 +135,7 @@ def _rate(folder: Path, full: bool, from_rows: str | None) -> None:
         write_atomically(path, frame.to_csv(index=False).encode())
     else:
         frame = read(from_rows)
-    written = _pictures(plot(frame, f"Codes of {data}, {parts} parts"), folder / "rate")
+    written = pictures(plot(frame, f"Codes of {data}, {parts} parts"), folder / "rate")
     for method, order in orders(frame).items():
         say(f"{method}: in the last decade of steps the gap falls like 1/k^{order:.2f}")
     say(f"written  {', '.join(map(str, written))}")
@@ -159,7 +159,7 @@ def _fig8(folder: Path, full: bool, device: str, from_rows: str | None) -> None:
     figure, rows = fig8.draw(hierarchy, model, X, y, dataset.image_shape)
     table = folder / "fig8.csv"
     write_atomically(table, rows.to_csv(index=False).encode())
-    written = [table, *_pictures(figure, folder / "fig8")]
+    written = [table, *pictures(figure, folder / "fig8")]
     first = rows.iloc[0]
     say(f"class {hierarchy.label}: mainly part {first['unit']} of layer {first['layer']}")
     for path in [*([] if from_rows else [model_file]), *written]:

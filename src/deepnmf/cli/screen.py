@@ -53,14 +53,15 @@ def say(text: str = "") -> None:
 
 def say_json(record: Mapping[str, object] | Sequence[object]) -> None:
     """Print a record for a program to read. JSON has no NaN and no infinity: they become null."""
-    say(json.dumps(_plain(record), indent=2, allow_nan=False))
+    say(json.dumps(plain(record), indent=2, allow_nan=False))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value as JSON can hold it: NaN and infinity become null."""
     if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {name: plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return value
     if isinstance(value, numbers.Integral):
@@ -150,7 +151,7 @@ def progress(total: int, show: bool | None = None) -> Iterator[Callable[[Record]
 
 
 @contextlib.contextmanager
-def steps(show: bool | None = None) -> Iterator[Callable[[str, int, int, str], None]]:
+def steps(show: bool | None = None) -> Iterator[Callable[[str, int, int | None, str], None]]:
     """move(stage, done, total, note) for a bar: on a terminal, unless `show` decides."""
     interrupts.check()
     if not (sys.stderr.isatty() if show is None else show):
