@@ -8,21 +8,17 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deepnmf.cli import inputs, workers
+from deepnmf.cli.agreement import agreed, check_consensus, choose_sizes
+from deepnmf.cli.choose import check_chooses
 from deepnmf.cli.inputs import Setting
 from deepnmf.cli.options import DataSource, Device, Dtype, Normalize, in_options
-from deepnmf.cli.screen import (
-    Interrupted,
-    UsageFault,
-    check_writable,
-    progress,
-    say,
-    say_json,
-)
+from deepnmf.cli.screen import Interrupted, UsageFault, check_writable, progress, say_json
+from deepnmf.cli.summary import Training, norm_of, show_summary, summary_of
 from deepnmf.terminal import interrupts
 
 if TYPE_CHECKING:
@@ -34,7 +30,10 @@ ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file
 ModelName = Annotated[str, typer.Option(help="See `deepnmf models`.")]
 Layers = Annotated[
     str | None,
-    typer.Option(help="Parts per layer, the lowest layer first: 600,160. [default: the model's]"),
+    typer.Option(
+        help="Parts per layer, the lowest layer first: 600,160; auto: choose them. "
+        "[default: the model's]"
+    ),
 ]
 Mu = Annotated[
     str | None,
@@ -121,6 +120,12 @@ ModelOptions = Annotated[
 ModelSeed = Annotated[
     int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same model.")
 ]
+Fits = Annotated[
+    int | None,
+    typer.Option(
+        "--consensus", min=2, help="Keep what this many fits agree on, from random starts."
+    ),
+]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
@@ -149,18 +154,18 @@ def fit(
     max_memory: MaxMemory = None,
     dask: Dask = None,
     checkpoint: CheckpointFile = None,
+    consensus: Fits = None,
     options: ModelOptions = None,
     seed: ModelSeed = 0,
     as_json: SummaryAsJson = False,
 ) -> None:
     """Train a model and write it to a file."""
     from deepnmf.models.advice import interrupted
+    from deepnmf.models.settings import AUTO
 
-    inputs.one_of("--model", model, inputs.single_models())
-    inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
-    inputs.one_of("--dtype", dtype, inputs.DTYPES)
+    _check_names(model, normalize, dtype, chooses=layers == AUTO)
     settings: dict[str, Setting] = {
-        "layer_sizes": inputs.numbers("--layers", layers, int),
+        "layer_sizes": AUTO if layers == AUTO else inputs.numbers("--layers", layers, int),
         "mu": inputs.numbers("--mu", mu, float),
         "lam": inputs.numbers("--lam", lam, float), "link": link,
         "fill": None if fill is None else inputs.value(fill), "scaling": scaling,
@@ -171,14 +176,17 @@ def fit(
         "max_iter": max_iter, "pretrain_iter": pretrain_iter, "tol": tol,
     }  # fmt: skip
     place = Place(device, max_memory, dask, checkpoint)
-    estimator = _estimator(model, settings, options or [], place, seed)
+    if consensus is not None:
+        check_consensus(place, start, fill)
+    asked = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
-    training = _train(estimator, data, normalize, dtype, place)
+    training = _train(asked, data, normalize, dtype, place, consensus)
+    estimator = training.estimator
     notes = _notes(model, training.dataset, normalize, dtype)
     with interrupts.held():  # so that the fit is not lost
         written = _write(estimator, target, notes)
-    show = say_json if as_json else _show
-    show(_summary(estimator, model, written, training))
+    show = say_json if as_json else show_summary
+    show(summary_of(model, written, training))
     if interrupted(estimator):
         raise Interrupted(_left_behind(target, written, checkpoint))
 
@@ -198,35 +206,13 @@ class Place:
         return self.dask is not None or self.max_memory is not None
 
 
-@dataclass(frozen=True)
-class Training:
-    """The data of a fit, and the time it took."""
-
-    dataset: Dataset
-    samples: int
-    features: int
-    norm: float
-    """‖X‖, as the model saw it."""
-    seconds: float
-    advice: list[str]
-    """What `fit` warned of."""
-
-
-class Summary(TypedDict):
-    """What `fit` says about the model it wrote."""
-
-    file: str
-    model: str
-    samples: int
-    features: int
-    layers: list[int]
-    relative_error: float
-    sweeps: int
-    zeros: list[float]
-    dead_units: int
-    seconds: float
-    status: str
-    advice: list[str]
+def _check_names(model: str, normalize: str, dtype: str, chooses: bool) -> None:
+    """Refuse words that are none of the choices, and models that cannot choose their layers."""
+    inputs.one_of("--model", model, inputs.single_models())
+    inputs.one_of("--normalize", normalize, inputs.NORMALIZE)
+    inputs.one_of("--dtype", dtype, inputs.DTYPES)
+    if chooses:
+        check_chooses("--layers auto with --model", model)
 
 
 def _estimator(
@@ -275,30 +261,43 @@ def _open(
 
 
 def _train(
-    estimator: MatrixFactorization, data: str, normalize: str, dtype: str, place: Place
+    asked: MatrixFactorization,
+    data: str,
+    normalize: str,
+    dtype: str,
+    place: Place,
+    consensus: int | None,
 ) -> Training:
-    """Fit the estimator, with a progress bar on a terminal."""
+    """Fit the model that was asked for, with a progress bar on a terminal."""
     from deepnmf.models.advice import Advice
 
-    dataset, X = _open(estimator, data, normalize, dtype, place.in_blocks)
+    dataset, X = _open(asked, data, normalize, dtype, place.in_blocks)
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
         if place.dask is not None:
             client = stack.enter_context(workers.cluster(place.dask))
             X = workers.on_cluster(X, data, client)
         began = time.perf_counter()
-        callback = stack.enter_context(progress(_sweeps(estimator)))
         heard = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always", Advice)
+        choice = choose_sizes(asked, X)
         try:
-            estimator.set_params(callback=callback).fit(X)
+            estimator = _fitted(asked, X) if consensus is None else agreed(asked, X, consensus)
         except ValueError as problem:
             raise ValueError(in_options(str(problem))) from problem
+        if choice is not None:
+            estimator.choice_ = choice
         seconds = time.perf_counter() - began
-        norm = _norm(X)
+        norm = norm_of(X)
     estimator.set_params(callback=None)
     advice = [str(one.message) for one in heard if issubclass(one.category, Advice)]
-    return Training(dataset, samples, features, norm, seconds, advice)
+    return Training(estimator, dataset, samples, features, norm, seconds, [*dict.fromkeys(advice)])
+
+
+def _fitted(estimator: MatrixFactorization, X: Any) -> MatrixFactorization:
+    with progress(_sweeps(estimator)) as callback:
+        estimator.set_params(callback=callback).fit(X)
+    return estimator
 
 
 def _write(estimator: MatrixFactorization, target: Path, notes: dict[str, object]) -> Path:
@@ -334,44 +333,6 @@ def _notes(model: str, dataset: Dataset, normalize: str, dtype: str) -> dict[str
     }
 
 
-def _summary(
-    estimator: MatrixFactorization, model: str, target: Path, training: Training
-) -> Summary:
-    error, norm = estimator.reconstruction_err_, training.norm
-    return Summary(
-        file=str(target),
-        model=model,
-        samples=training.samples,
-        features=training.features,
-        layers=[int(W.shape[-1]) for W in estimator.weights_],
-        relative_error=error / norm if norm else 0.0,
-        sweeps=estimator.n_iter_,
-        zeros=[float((W == 0).mean()) for W in estimator.weights_],
-        dead_units=estimator.history_[-1]["dead"] if estimator.history_ else 0,
-        seconds=training.seconds,
-        status=estimator.status_,
-        advice=[in_options(message) for message in training.advice],
-    )
-
-
-def _show(summary: Summary) -> None:
-    samples, features = summary["samples"], summary["features"]
-    say(f"{summary['model']} {summary['layers']} on {samples} samples of {features} features")
-    say(f"relative error  {summary['relative_error']:.4f}")
-    for layer, zeros in enumerate(summary["zeros"], 1):
-        say(f"zeros in W_{layer}    {zeros:.0%}")
-    if summary["dead_units"]:
-        say(
-            f"dead parts      {summary['dead_units']} of {sum(summary['layers'])}: no sample uses "
-            "them; try smaller layers, a weaker penalty or a larger --fill"
-        )
-    say(f"time            {summary['seconds']:.1f} s, {summary['sweeps']} fine-tuning sweeps")
-    say(f"status          {in_options(summary['status'])}")
-    for message in summary["advice"]:
-        say(f"advice          {message}")
-    say(f"written         {summary['file']}")
-
-
 def _sweeps(estimator: MatrixFactorization) -> int:
     """The most sweeps that a fit can take, for the bar."""
     sizes = getattr(estimator, "layer_sizes", 1)
@@ -380,17 +341,3 @@ def _sweeps(estimator: MatrixFactorization) -> int:
     if before is None:  # no fine-tuning: every layer takes max_iter
         return int(depth * estimator.max_iter)
     return int(estimator.max_iter + (depth * before if depth > 1 else 0))
-
-
-def _norm(X: Any) -> float:
-    """‖X‖, of data in memory, on disk or on a cluster."""
-    import numpy as np
-
-    if hasattr(X, "dask"):
-        return float((X.astype(np.float64) ** 2).sum().compute()) ** 0.5
-    if hasattr(X, "indptr"):
-        X = X.data[:, None]
-    total, step = 0.0, max(1, int(1e7) // max(1, X.shape[1]))
-    for low in range(0, X.shape[0], step):
-        total += float(np.sum(np.square(X[low : low + step], dtype=np.float64)))
-    return total**0.5

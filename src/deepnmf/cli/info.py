@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from deepnmf.cli.agreement import choice_of, support_of
 from deepnmf.cli.options import AsJson, ModelFile
 from deepnmf.cli.screen import say, say_json
+
+if TYPE_CHECKING:
+    from deepnmf.models.base import MatrixFactorization
 
 
 def info(
@@ -17,6 +23,7 @@ def info(
     fitted, notes = stored.model, stored.notes
     last = fitted.history_[-1] if fitted.history_ else None
     zeros = [float((W == 0).mean()) for W in fitted.weights_]
+    choice, support = choice_of(fitted), support_of(fitted)
     parameters = {
         name: value if isinstance(value, int | float | str | None) else repr(value)
         for name, value in fitted.get_params(deep=False).items()
@@ -39,7 +46,7 @@ def info(
         "status": fitted.status_,
     }
     if as_json:
-        say_json({**record, "parameters": parameters})
+        say_json({**record, "parameters": parameters, **_agreement(fitted)})
         return
     record["zeros"] = ", ".join(f"{share:.0%}" for share in zeros)
     width = max(len(name) for name in record)
@@ -47,7 +54,20 @@ def info(
         if value is not None:
             shown = f"{value:.6g}" if isinstance(value, float) else value
             say(f"{name.replace('_', ' '):<{width}}  {shown}")
+    for title, lines in (("choice", choice), ("support", support)):
+        for place, line in enumerate(lines):
+            say(f"{'' if place else title:<{width}}  {line}")
     say("parameters")
     for name, value in parameters.items():
         if value is not None:
             say(f"  {name:<{width}}{value}")
+
+
+def _agreement(fitted: MatrixFactorization) -> dict[str, object]:
+    """The choice of layers and the support of parts; null where a model has none."""
+    choice = getattr(fitted, "choice_", None)
+    support = getattr(fitted, "support_", None)
+    return {
+        "choice": None if choice is None else choice.to_dict(),
+        "support": None if support is None else [values.tolist() for values in support],
+    }
