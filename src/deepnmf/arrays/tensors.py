@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import torch
 
 
+ENTRIES_AT_ONCE = 2**26
+"""Similarities that are held at a time."""
+
+
 def is_tensor(X: object) -> TypeGuard[torch.Tensor]:
     """Whether X is a torch tensor, without importing torch."""
     loaded = sys.modules.get("torch")
@@ -63,6 +67,20 @@ def tensor_like(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     import torch
 
     return torch.from_numpy(np.array(array)).to(like.device)
+
+
+def largest_similarities(Z: torch.Tensor, k: int) -> torch.Tensor:
+    """For every row z of Z the places of the k others with the largest products ⟨z, z'⟩."""
+    import torch
+
+    width = max(1, ENTRIES_AT_ONCE // max(1, len(Z)))
+    places = []
+    for low in range(0, len(Z), width):
+        block = Z[low : low + width] @ Z.mT
+        rows = torch.arange(len(block), device=block.device)
+        block[rows, low + rows] = -torch.inf
+        places.append(block.topk(k, dim=-1).indices)
+    return torch.cat(places)
 
 
 def has_cuda() -> bool:
