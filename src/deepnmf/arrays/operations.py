@@ -19,7 +19,7 @@ from deepnmf.arrays.blocks import Blocked, lazy, total
 from deepnmf.arrays.cpu import onepass
 from deepnmf.arrays.cpu.products import matmul
 from deepnmf.arrays.kinds import is_numpy, is_sparse, namespace
-from deepnmf.arrays.tensors import is_tensor, runs_kernels, tensor_like, to_numpy
+from deepnmf.arrays.tensors import is_tensor, runs_kernels, sparse_like, tensor_like, to_numpy
 
 COUNTED = 2**31
 """CUDA kernels count entries in 32 bits: matrices with this many or more are not given to them."""
@@ -151,7 +151,8 @@ def dense(X: Array) -> Array:
 
 def graph_like(A: scipy.sparse.sparray, X: Array) -> Array:
     """A sparse matrix A as it can be multiplied with arrays of the library of X."""
-    return to_device(A.toarray(), X) if is_tensor(X) else A.astype(X.dtype)
+    A = scipy.sparse.csr_array(A)
+    return sparse_like(A, X) if is_tensor(X) else A.astype(X.dtype)
 
 
 def kept_as(array: np.ndarray, like: Array) -> Array:

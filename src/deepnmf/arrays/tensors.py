@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
+import scipy.sparse
 
 from deepnmf.arrays.array import Array
 
@@ -67,6 +69,22 @@ def tensor_like(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     import torch
 
     return torch.from_numpy(np.array(array)).to(like.device)
+
+
+def sparse_like(A: scipy.sparse.csr_array, like: torch.Tensor) -> torch.Tensor:
+    """A sparse matrix as a sparse tensor, in the type and on the device of `like`."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(A.indptr.astype(np.int64)),
+            torch.from_numpy(A.indices.astype(np.int64)),
+            torch.from_numpy(np.array(A.data)).to(like.dtype),
+            size=A.shape,
+            device=like.device,
+            check_invariants=False,
+        )
 
 
 def largest_similarities(Z: torch.Tensor, k: int) -> torch.Tensor:

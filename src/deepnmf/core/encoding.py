@@ -20,6 +20,7 @@ from deepnmf.arrays import (
     transposed_product,
 )
 from deepnmf.core.decode import decode, first_codes, product
+from deepnmf.core.graph import Pull
 from deepnmf.core.passes import nonnegative_least_squares
 from deepnmf.core.refine import encode_through
 from deepnmf.links import Link
@@ -29,7 +30,13 @@ BLOCK = 10_000_000
 """Entries of X − X̂ computed at a time."""
 
 
-def encode(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]) -> Array:
+def encode(
+    X: Array,
+    weights: Sequence[Array],
+    link: Link,
+    penalties: Sequence[Penalty],
+    pull: Pull | None = None,
+) -> Array:
     """The codes of X for the weights, and penalties on codes, of layers 1 … l. Linear models:
 
         argmin_{H ≥ 0} ½‖X − Ψ_l H‖² + R_l(H),    Ψ_l = W_1 … W_l,
@@ -38,16 +45,20 @@ def encode(X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[P
     best of a few starts. The code of a sample does not depend on the other samples of its
     block.
     """
-    return by_samples(encode_block, spread(X), tuple(weights), link, tuple(penalties))
+    return by_samples(encode_block, spread(X), tuple(weights), link, tuple(penalties), pull)
 
 
 def encode_block(
-    X: Array, weights: Sequence[Array], link: Link, penalties: Sequence[Penalty]
+    X: Array,
+    weights: Sequence[Array],
+    link: Link,
+    penalties: Sequence[Penalty],
+    pull: Pull | None = None,
 ) -> Array:
     """`encode` for samples in memory."""
     if link.linear or len(weights) == 1:
-        return nonnegative_least_squares(X, product(weights), penalties[-1])
-    return encode_through(X, weights, link, penalties[-1])
+        return nonnegative_least_squares(X, product(weights), penalties[-1], pull)
+    return encode_through(X, weights, link, penalties[-1], pull)
 
 
 def layer_input(

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic
 
+import scipy.sparse
+
 from deepnmf.arrays import Array, choose, epsilon, namespace, scalars
 from deepnmf.core.stage import F, Result, Stage
 
@@ -77,6 +79,22 @@ class Extrapolated(Generic[F]):
         """The factors that the stage starts from."""
         factors = self.stage.begin(weights, H)
         return Moving(factors, factors)
+
+    def on_graph(
+        self, S: scipy.sparse.csr_array, moving: Moving[F], strength: float
+    ) -> tuple[Extrapolated[F], Moving[F]]:
+        """As in the stage. What was learned about steps belongs to the objective of before."""
+        stage, factors = self.stage.on_graph(S, moving.now, strength)
+        return Extrapolated(stage), Moving(factors, factors)
+
+    def plain_codes(self, moving: Moving[F]) -> Array:
+        """As in the stage."""
+        return self.stage.plain_codes(moving.now)
+
+    @property
+    def graph_weight(self) -> Array:
+        """As in the stage."""
+        return self.stage.graph_weight
 
     def sweep(self, moving: Moving[F]) -> Moving[F]:
         """One sweep that does not raise the objective, or two if the first would."""

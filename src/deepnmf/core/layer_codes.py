@@ -9,7 +9,7 @@ behind a link.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deepnmf.arrays import (
@@ -30,6 +30,7 @@ from deepnmf.arrays import (
     transposed_product,
 )
 from deepnmf.core.decode import product
+from deepnmf.core.graph import Pull
 from deepnmf.core.hidden import descend_hidden
 from deepnmf.core.passes import exact_solver
 from deepnmf.links import Link
@@ -61,6 +62,8 @@ class CodesOfLayers:
     link: Link
     decoding: float = 0.0
     """b."""
+    pull: Pull | None = None
+    """What neighbours do to the codes of the last layer."""
 
     @cached_property
     def above(self) -> Array:
@@ -88,6 +91,8 @@ class CodesOfLayers:
         first = C = transposed_product(self.weights[0], X)
         if len(self.weights) > 1 or self.penalties[0].linear > 0:
             C = _tall(first, Z.shape[-2], self._last_rows(first)) - self._shift(t)
+        if len(self.weights) == 1 and self.pull is not None:
+            C = C + self.pull.target
         solved = solver.update(codes_problem(A, C, Zero()), Z * t, memory)
         return solved.F / t, solved.memory, solved.residual
 
@@ -110,16 +115,26 @@ class CodesOfLayers:
         return xp.concat(rows, axis=-2), xp.concat(t, axis=-2)
 
     def _last_rows(self, first: Array) -> Array | None:
-        """What the loss of the decoding adds to C for h_L, from W_1ᵀX."""
-        if not self.decoding:
+        """What the loss of the decoding, from W_1ᵀX, and neighbours add to C for h_L, in a model of
+        several layers."""
+        if len(self.weights) == 1:
             return None
-        return self.decoding / self.importance[-1] ** 0.5 * matmul(self.above.mT, first)
+        rows, root = None, self.importance[-1] ** 0.5
+        if self.decoding:
+            rows = self.decoding / root * matmul(self.above.mT, first)
+        if self.pull is not None:
+            pulled = self.pull.target / root
+            rows = pulled if rows is None else rows + pulled
+        return rows
 
     def _diagonal(self, layer: int) -> Array:
-        """W_lᵀW_l, the penalties of h_l and, for h_L, the loss of the decoding, as a matrix."""
+        """W_lᵀW_l, the penalties of h_l and, for h_L, the loss of the decoding and what neighbours
+        do, as a matrix."""
         G, last = self.grams[layer], layer + 1 == len(self.weights)
         unit = eye(G.shape[-1], G)
         A = G + unit * self.ridges[layer]
+        if self.pull is not None and last:
+            A = A + self.pull.strength / self.importance[-1] * unit
         if self.decoding and last:
             K = decoding_gram(self.weights, self.grams[0], self.ridges, self.importance)
             A = A + self.decoding / self.importance[-1] * K
@@ -154,6 +169,8 @@ class CodesOfLayers:
                     self.link, A, C, above, ratios[layer], codes[layer]
                 )
             else:
+                if self.pull is not None:
+                    C = C + self.pull.target / self.importance[-1]
                 codes[layer], memory, mapping = solver.update(
                     codes_problem(A, C, Zero()), codes[layer], memory
                 )
@@ -303,11 +320,15 @@ def encode_layers(
     penalties_H: Sequence[Penalty],
     decoding: float,
     layer: int,
+    pull: Pull | None = None,
 ) -> Array:
-    """The codes of X at a layer (1 … L): of the codes of all layers, found together."""
+    """The codes of X at a layer (1 … L): of the codes of all layers, found together. A pull is for
+    codes as they are returned."""
     unit, scales = unit_weights([in_order(W) for W in weights], link)
     grams = tuple(gram(W) for W in unit)
     problem = codes_of_layers(unit, importance, grams, link, penalties_W, penalties_H, decoding)
+    if pull is not None:
+        problem = replace(problem, pull=Pull(pull.strength, pull.target * divisor(scales[-1])))
     return by_samples(_encoded, X, problem, divisor(scales[layer - 1]), layer)
 
 

@@ -26,6 +26,8 @@ class LayerSums(NamedTuple):
     """The sum of every row of H_l, as (…, k_l, 1)."""
     cross: tuple[Array, ...]
     """X H_Lᵀ, if the decoding has a loss."""
+    roughness: tuple[Array, ...] = ()
+    """Twice what a graph costs every row of H_L, as (…, k_L, 1)."""
 
 
 def grouped(sums: Sequence[Array], layers: int) -> LayerSums:
@@ -47,7 +49,8 @@ def scaled_sums(
     squares = [c * c * row for row, c in zip(sums.squares, roots, strict=True)]
     totals = [c * row for row, c in zip(sums.totals, scales, strict=True)]
     cross = tuple(C * scales[-1].mT for C in sums.cross)
-    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals), cross)
+    rough = tuple(scales[-1] ** 2 * row for row in sums.roughness)
+    return LayerSums(tuple(S), tuple(Q), tuple(squares), tuple(totals), cross, rough)
 
 
 def diagonal(S: Array) -> Array:

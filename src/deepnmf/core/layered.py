@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 
 from deepnmf.arrays import (
     Array,
@@ -61,6 +62,7 @@ from deepnmf.core.layer_codes import (
     decoding_gram,
     degree_of,
     ridges_of,
+    split_rows,
     unit_weights,
 )
 from deepnmf.core.layer_factors import (
@@ -83,6 +85,8 @@ from deepnmf.starts import best_scale
 
 ALONE, TOGETHER = 10, 30
 """How many of the last sweeps say whether one layer, or all together, have converged."""
+PLAIN = 10
+"""Updates of all codes until those of the last layer have forgotten a graph."""
 
 
 def _lowered(
@@ -194,7 +198,9 @@ class LayeredStage(Stage[LayeredFactors]):
 
     def sweep(self, factors: LayeredFactors) -> LayeredFactors:
         """All codes, then every W from the last to the first; none of the updates raises f."""
-        problem = self._problem(factors)
+        problem, graph = self._problem(factors), self.graph
+        if graph is not None:
+            problem = replace(problem, pull=graph.pull(factors.H))
         layers = len(factors.weights)
         count = 1 + self._count_of_sums(layers)
         passed = pass_over(
@@ -211,8 +217,29 @@ class LayeredStage(Stage[LayeredFactors]):
             residual=mapping * sizes + 0 * factors.residual,
             fits=(),
         )
+        if graph is not None:
+            rough = (graph.roughness(coded.H),)
+            coded = replace(coded, sums=coded.sums._replace(roughness=rough))
         swept = self._update_weights(coded)
         return replace(swept, fits=self._fits(swept))
+
+    def on_graph(
+        self, S: scipy.sparse.csr_array, factors: LayeredFactors, strength: float
+    ) -> tuple[Self, LayeredFactors]:
+        stage, factors = super().on_graph(S, factors, strength)
+        assert stage.graph is not None
+        rough = (stage.graph.roughness(factors.H),)
+        return stage, replace(factors, sums=factors.sums._replace(roughness=rough))
+
+    @property
+    def counted(self) -> float:
+        return self.layer_weights[-1] + self.decoding
+
+    def plain_codes(self, factors: LayeredFactors) -> Array:
+        problem, Z = self._problem(factors), factors.codes
+        for _ in range(PLAIN):
+            Z, _, _ = problem.lower(self.X, Z, self.solver, None)
+        return split_rows(Z, factors.weights)[-1]
 
     def recipe(self, factors: LayeredFactors) -> Recipe:
         """How to compute lost codes again."""
@@ -232,6 +259,8 @@ class LayeredStage(Stage[LayeredFactors]):
             a = to_double(factors.importance[layer][..., 0, 0])
             fit = fit + a * own_fit
             penalty = penalty + a * self._penalty(factors, layer)
+        for rough in factors.sums.roughness:
+            penalty = penalty + inner(rough, 1 + 0 * rough) / 2
         return fit + penalty, penalty
 
     def _fits(self, factors: LayeredFactors) -> tuple[Array, ...]:
@@ -378,7 +407,7 @@ class LayeredStage(Stage[LayeredFactors]):
         ridges = ridges_of(below, self.penalties_W)
         K = decoding_gram(below, factors.grams[0], ridges, factors.importance)
         C = matmul(product(below).mT, C)
-        if not above and not self.penalties_H[layer].active:
+        if not above and not self.penalties_H[layer].active and self.graph is None:
             return eye(K.shape[-1], K) + b * K, S, Q + b * C
         largest = spectral_bound(K)
         return None, S + b * largest * M, Q + b * (C + (largest * W - K @ W) @ M)
@@ -407,7 +436,7 @@ class LayeredStage(Stage[LayeredFactors]):
             own = namespace(S).linalg.diagonal(R_H.quadratic.gradient(S) + 0 * S)[..., None]
             cost = a[layer] * (own + R_H.linear * sums.totals[layer])
         if layer + 1 == len(factors.weights):
-            return cost
+            return cost + added(sums.roughness) if sums.roughness else cost
         W, S, Q = factors.weights[layer + 1], sums.S[layer + 1], sums.Q[layer + 1]
         xp = namespace(W)
         rows = (W @ S - 2 * Q) * W

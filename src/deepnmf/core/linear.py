@@ -30,7 +30,7 @@ from deepnmf.arrays import (
     trace,
 )
 from deepnmf.core.decode import product
-from deepnmf.core.passes import Sums, add_up, update_codes
+from deepnmf.core.passes import Sums, add_up, nonnegative_least_squares, update_codes
 from deepnmf.core.stage import Stage
 from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import weights_problem
@@ -96,7 +96,7 @@ class LinearStage(Stage[Factors]):
     @property
     def recordable(self) -> bool:
         uniform = all(R.uniform is not None for R in (*self.penalties_W, self.penalty_H))
-        free = not any(self.scaling.unit_columns)
+        free = not any(self.scaling.unit_columns) and self.graph is None
         return uniform and free and self.solver.recordable(self.X)
 
     def begin(self, weights: Sequence[Array], H: Array) -> Factors:
@@ -126,6 +126,8 @@ class LinearStage(Stage[Factors]):
         S, Q = factors.sums
         fit = fit_of_sums(self.half_norm, factors.basis, factors.basis_gram, S, Q)
         penalty = self.penalty_H.of_codes(factors.H, S) + self.weights_penalty(factors.weights)
+        if self.graph is not None:
+            penalty = penalty + self.graph.value(factors.H)
         return fit + penalty, penalty
 
     def beyond(self, now: Factors, before: Factors, beta: Dense) -> Factors:
@@ -141,6 +143,9 @@ class LinearStage(Stage[Factors]):
         Q = now.sums.Q + beta * (now.sums.Q - before.sums.Q)
         return replace(now, weights=weights, H=positive(H), sums=Sums(matmul(H, H.mT), Q))
 
+    def plain_codes(self, factors: Factors) -> Array:
+        return nonnegative_least_squares(self.X, factors.basis, self.penalty_H)
+
     def slim(self, factors: Factors) -> Factors:
         """A sweep that begins with the codes needs no X Hᵀ."""
         return factors.without_products() if self.codes_first else factors
@@ -151,7 +156,7 @@ class LinearStage(Stage[Factors]):
         )
         H, sums, memory, mapping = update_codes(
             self.X, factors.H, factors.basis, factors.basis_gram, penalty, self.solver,
-            factors.memories[-1],
+            factors.memories[-1], None if self.graph is None else self.graph.pull(factors.H),
         )  # fmt: skip
         weights, H, sums = self.scaling.fix_codes(factors.weights, H, sums)
         residual = residual + mapping * trace(factors.sums.S)

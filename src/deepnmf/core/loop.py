@@ -36,6 +36,7 @@ def descend(
     stage_name: StageName,
     layer: int | None = None,
     begun: Point | None = None,
+    done: int = 0,
 ) -> Descended[F]:
     """Sweep until a sweep lowers the objective by less than `tol` times its value, or the relative
     error is below `tol` (the objective of an exact factorization would fall forever).
@@ -45,9 +46,11 @@ def descend(
 
     Each run of a stack stops separately, and then keeps its factors. Ctrl-C ends the stage with the
     factors of its last complete sweep. A stopped fit continues from the point `begun`; `factors`
-    are then those of the point.
+    are then those of the point. `done` counts sweeps over these factors on another problem.
     """
     loop = _Loop(stage, factors, tol, watch, stage_name, layer)
+    loop.done = done
+    loop.runs.sweeps += done
     del factors  # the start would stay in memory until the end of the stage
     if watch.stopped is not None:
         return loop.ended(watch.stopped)
@@ -130,7 +133,7 @@ class _Loop(Generic[F]):
     def resume(self, point: Point) -> None:
         """Continue after the sweeps of a point."""
         self.done, self.objective = point.sweep, point.objective
-        self.runs.sweeps += point.sweep
+        self.runs.sweeps[...] = point.sweep
 
     def sweep(self, number: int) -> None:
         """One sweep of the runs that continue, and its record."""

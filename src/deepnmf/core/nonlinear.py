@@ -27,6 +27,7 @@ from deepnmf.arrays import (
 )
 from deepnmf.core.chain import Chain
 from deepnmf.core.decode import first_codes
+from deepnmf.core.graph import Pulled
 from deepnmf.core.line_search import Variable, steps
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.passes import add_up
@@ -36,6 +37,9 @@ from deepnmf.core.stage import Stage
 from deepnmf.links import Link
 from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import weights_problem
+
+PLAIN = 10
+"""Rounds of steps until codes have forgotten a graph."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,8 @@ class NonlinearStage(Stage[NonlinearFactors]):
         """f and its penalties, per run."""
         of_codes = over_samples(self.penalty_H.value, factors.H)
         penalty = of_codes + self.weights_penalty(factors.weights)
+        if self.graph is not None:
+            penalty = penalty + self.graph.value(factors.H)
         return factors.fit + penalty, penalty
 
     def beyond(
@@ -139,6 +145,14 @@ class NonlinearStage(Stage[NonlinearFactors]):
         weights = self.weights_beyond(now.weights, before.weights, beta)
         return replace(now, weights=weights, H=ahead(now.H, before.H, beta))
 
+    def plain_codes(self, factors: NonlinearFactors) -> Array:
+        P = transposed_product(factors.weights[0], self.X, by_rows=True)
+        chain = Chain.forward(self.link, factors.weights, factors.H, factors.first_gram, P)
+        variable, t = Variable(chain.depth, codes=True, penalty=self.penalty_H), None
+        for _ in range(PLAIN):
+            chain, t, _ = steps(chain, variable, t)
+        return chain.codes[-1]
+
     def dead(self, factors: NonlinearFactors) -> Array:
         """Units of all layers that reach nothing, or that nothing reaches, per run."""
         return count_dead(self.link, factors.weights, factors.used)
@@ -147,6 +161,8 @@ class NonlinearStage(Stage[NonlinearFactors]):
         penalty = self.scaling.codes_penalty(
             self.penalty_H, self.penalties_W[-1], chain.weights[-1], self.X.shape[-1]
         )
+        if self.graph is not None:
+            penalty = Pulled(penalty, self.graph.pull(chain.codes[-1]))
         return Variable(chain.depth, codes=True, penalty=penalty)
 
 

@@ -20,6 +20,7 @@ from deepnmf.arrays import (
     sums_over_samples,
     transposed_product,
 )
+from deepnmf.core.graph import Pull
 from deepnmf.penalties import Penalty
 from deepnmf.solvers import Coordinate, Nesterov, Solver
 from deepnmf.solvers.base import SolverMemory
@@ -65,10 +66,11 @@ def update_codes(
     penalty: Penalty,
     solver: Solver,
     memory: SolverMemory,
+    pull: Pull | None = None,
 ) -> Coded:
     """Lower ½‖X − ΨH‖² + R(H) from the current codes, then add up."""
     passed = pass_over(
-        _updated, X, H, basis, basis_gram, penalty, solver, memory,
+        _updated, X, H, basis, basis_gram, penalty, solver, memory, pull,
         rows=basis.shape[-1], sums=3, recipe=Recipe(nonnegative_least_squares, (X, basis, penalty)),
     )  # fmt: skip
     residual, S, Q = passed.sums
@@ -83,17 +85,21 @@ def _updated(
     penalty: Penalty,
     solver: Solver,
     memory: SolverMemory,
+    pull: Pull | None,
 ) -> tuple[Array, SolverMemory, Array, Array, Array]:
     """New codes of a block, the solver's memory of them, and three sums over samples."""
     problem = codes_problem(basis_gram, transposed_product(basis, X), penalty)
+    problem = problem if pull is None else pull.on(problem)
     H, memory, residual = solver.update(problem, H, memory)
     del problem
     return H, memory, residual, *_both_sums(X, H)
 
 
-def nonnegative_least_squares(X: Array, basis: Array, penalty: Penalty) -> Array:
+def nonnegative_least_squares(
+    X: Array, basis: Array, penalty: Penalty, pull: Pull | None = None
+) -> Array:
     """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H). Convex: solved up to rounding."""
-    return least_squares(X, basis, penalty, exact_solver(X))
+    return least_squares(X, basis, penalty, exact_solver(X), pull)
 
 
 def exact_solver(X: Array) -> Solver:
@@ -104,7 +110,10 @@ def exact_solver(X: Array) -> Solver:
     return Nesterov(max_steps=2000, tol=1e-7 if double else 1e-5)
 
 
-def least_squares(X: Array, basis: Array, penalty: Penalty, solver: Solver) -> Array:
+def least_squares(
+    X: Array, basis: Array, penalty: Penalty, solver: Solver, pull: Pull | None = None
+) -> Array:
     """argmin_{H ≥ 0} ½‖X − ΨH‖² + R(H), from H = 0."""
     problem = codes_problem(gram(basis), transposed_product(basis, X), penalty)
+    problem = problem if pull is None else pull.on(problem)
     return solver.update(problem, empty_codes(X, basis.shape[-1])).F

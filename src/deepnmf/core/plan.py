@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from deepnmf.arrays import Array, Recipe, spread
 from deepnmf.core.encoding import encode
 from deepnmf.core.extrapolation import Extrapolated
+from deepnmf.core.graph import GraphSource, Pull
 from deepnmf.core.layer_codes import encode_layers
 from deepnmf.core.layer_factors import LayeredFactors
 from deepnmf.core.layered import LayeredStage
@@ -38,6 +39,8 @@ class Plan:
     """α_1 … α_L of a loss on every layer; None for the end-to-end loss."""
     decoding: float = 0.0
     """What the relative error of X̂ counts beside a loss on every layer; 0 behind a link."""
+    graph: GraphSource | None = None
+    """Which samples are to have similar codes in the last layer."""
     start: Start | Given = Nnsvd()
     solver: Solver = Auto()
     max_iter: int = 200
@@ -76,7 +79,13 @@ class Plan:
         first pass of one descent. Where it stops must not depend on `tol`, or the end would."""
         return self.tol if self.layer_weights is None else ROUGH
 
-    def encode(self, X: Array, weights: Sequence[Array], square: Array | None = None) -> Array:
+    def encode(
+        self,
+        X: Array,
+        weights: Sequence[Array],
+        square: Array | None = None,
+        pull: Pull | None = None,
+    ) -> Array:
         """The codes of X with the weights of layers 1 … l frozen, for the end-to-end loss.
 
         `square` is the mean square norm of the samples that the weights were learned from; None if
@@ -86,7 +95,7 @@ class Plan:
         if self.fixed_scale and any(R.active for R in self.penalties_H):
             known = mean_square(X) if square is None else square
             plan = self._relative(known, X.shape[-1], weights[0])
-        return encode(X, weights, self.link, plan.penalties_H[: len(weights)])
+        return encode(X, weights, self.link, plan.penalties_H[: len(weights)], pull)
 
     def relative_to(self, X: Array) -> Plan:
         """The plan for the end-to-end loss on X. With fixed scales, the strengths of penalties are
@@ -100,12 +109,17 @@ class Plan:
         return replace(self, penalties_W=on_W, penalties_H=on_H)
 
     def encode_layers(
-        self, X: Array, weights: Sequence[Array], importance: Sequence[Array], layer: int
+        self,
+        X: Array,
+        weights: Sequence[Array],
+        importance: Sequence[Array],
+        layer: int,
+        pull: Pull | None = None,
     ) -> Array:
         """The codes of X at a layer (1 … L) with all weights frozen, for a loss on every layer."""
         return encode_layers(
             spread(X), weights, importance, self.link, self.penalties_W, self.penalties_H,
-            self._decoding(len(importance)), layer,
+            self._decoding(len(importance)), layer, pull,
         )  # fmt: skip
 
     def layered_stage(self, X: Array) -> LayeredStage:
@@ -150,7 +164,9 @@ class Plan:
     def _scaling(self, layers: slice, degree: float | None = 1.0) -> Scaling:
         penalties_W, penalty_H = self.penalties_W[layers], self.penalties_H[layers][-1]
         # Without penalties the scale is free; through other links it would wander.
-        free = degree is not None and not any(R.active for R in (*penalties_W, penalty_H))
+        graph = self.graph is not None
+        active = graph or any(R.active for R in (*penalties_W, penalty_H))
+        free = degree is not None and not active
         if self.fixed_scale and not free:
-            return Scaling.fixed(penalties_W, penalty_H, degree)
+            return Scaling.fixed(penalties_W, penalty_H.active or graph, degree)
         return Scaling.paper(len(penalties_W))

@@ -39,7 +39,8 @@ from deepnmf.arrays import (
 )
 from deepnmf.core.chain import Chain
 from deepnmf.core.decode import first_codes
-from deepnmf.core.line_search import SIGMA, Variable
+from deepnmf.core.graph import Pull, Pulled
+from deepnmf.core.line_search import SIGMA, Variable, steps
 from deepnmf.links import Link
 from deepnmf.penalties import Penalty
 
@@ -123,8 +124,15 @@ class Search:
         )
 
 
-def encode_through(X: Array, weights: Sequence[Array], link: Link, penalty: Penalty) -> Array:
-    """The codes of samples in memory: from several starts, the lowest end."""
+def encode_through(
+    X: Array,
+    weights: Sequence[Array],
+    link: Link,
+    penalty: Penalty,
+    pull: Pull | None = None,
+) -> Array:
+    """The codes of samples in memory: from several starts, the lowest end; from there, to where a
+    pull takes them."""
     samples = X.shape[-1]
     X = wider(X, -(-samples // WIDTH) * WIDTH)
     M, P = gram(weights[0]), transposed_product(weights[0], X, by_rows=True)
@@ -141,7 +149,23 @@ def encode_through(X: Array, weights: Sequence[Array], link: Link, penalty: Pena
         best = _lowered(best, variable, half_norms)
     if math.isfinite(link.domain[1]):  # φ is bounded, and flat for large codes
         best = _jumped(best, variable, half_norms)
+    if pull is not None:
+        pull = replace(pull, target=wider(pull.target, best.P.shape[-1]))
+        best = _pulled(best, replace(variable, penalty=Pulled(penalty, pull)))
     return best.codes[-1][..., :samples]
+
+
+def _pulled(chain: Chain, variable: Variable) -> Chain:
+    """The pass after steps, until no sample moves by more than rounding."""
+    t, least = None, 10 * epsilon(chain.P)
+    for _ in range(ROUNDS):
+        before = variable.value(chain)
+        chain, t, _ = steps(chain, variable, t)
+        now = variable.value(chain)
+        D = now - before
+        if not bool(namespace(D).any(column_dots(D, D) > least**2 * column_dots(now, now))):
+            break
+    return chain
 
 
 def _jumped(chain: Chain, variable: Variable, half_norms: Array) -> Chain:

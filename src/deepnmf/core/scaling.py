@@ -42,9 +42,9 @@ class Scaling:
 
     @classmethod
     def fixed(
-        cls, penalties_W: Sequence[Penalty], penalty_H: Penalty, degree: float | None = 1.0
+        cls, penalties_W: Sequence[Penalty], codes_cost: bool, degree: float | None = 1.0
     ) -> Scaling:
-        """The scale fixed on every side without a penalty.
+        """The scale fixed on every side without a penalty; `codes_cost`: the codes have one.
 
         With a link that is not a power (`degree` None), only W_L and H_L can exchange scale.
         """
@@ -54,7 +54,7 @@ class Scaling:
                 not penalty.active and (layer == last or degree is not None)
                 for layer, penalty in enumerate(penalties_W)
             ),
-            unit_rows=penalties_W[-1].active and not penalty_H.active,
+            unit_rows=penalties_W[-1].active and not codes_cost,
             degree=degree or 1.0,
         )
 
@@ -115,6 +115,12 @@ def grounded(
         fixed[0] = fixed[0] / rows
         fixed.insert(0, W * rows.mT**degree)
     return tuple(fixed), H
+
+
+def row_ratio(H: Array, other: Array) -> Array:
+    """c with H = c ∘ `other`, for codes that differ in scale alone: (…, k, 1)."""
+    sizes = (_roots(namespace(F).sum(F * F, axis=-1, keepdims=True)) for F in (H, other))
+    return next(sizes) / next(sizes)
 
 
 def balanced(W: Array, H: Array) -> tuple[Array, Array]:

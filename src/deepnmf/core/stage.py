@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from deepnmf.arrays import Array, Dense, added, ahead, epsilon, namespace, squared_norm
+import scipy.sparse
+
+from deepnmf.arrays import (
+    Array,
+    Dense,
+    added,
+    ahead,
+    divisor,
+    epsilon,
+    namespace,
+    scalars,
+    squared_norm,
+)
+from deepnmf.core.graph import Graph
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.core.strengths import mean_square
@@ -126,6 +139,8 @@ class Stage(Descent[F]):
     solver: Solver
     canonical: bool
     """Whether the codes come out in one scale, whatever the solver."""
+    graph: Graph | None = field(default=None, kw_only=True)
+    """Which samples are to have similar codes in the last layer."""
     monotone = True
 
     @abstractmethod
@@ -149,9 +164,34 @@ class Stage(Descent[F]):
         """The factors for users. Codes without a penalty have rows of unit RMS, if scales are
         fixed."""
         weights, H = factors.weights, factors.H
-        if self.canonical and not self.penalty_H.active:
+        if self.canonical and not self.penalty_H.active and self.graph is None:
             weights, H = Scaling((False,) * len(weights), unit_rows=True).fix_rows(weights, H)
         return Result(weights, H, square=mean_square(self.X) if self.canonical else None)
+
+    @abstractmethod
+    def plain_codes(self, factors: F) -> Array:
+        """The codes of the last layer without a graph, for these weights: for neighbours, not for
+        users, so they need not be solved to the end."""
+
+    def on_graph(self, S: scipy.sparse.csr_array, factors: F, strength: float) -> tuple[Self, F]:
+        """This stage with a graph of the samples, and the factors to continue from. The penalty
+        counts `strength` times the relative roughness of codes, where the losses of these codes
+        count relative errors."""
+        H = factors.H
+        size = scalars(2 * self.half_norm, H) * (strength * self.counted)
+        energy = scalars(squared_norm(H), H)
+        return replace(self, graph=Graph.of(S, H, size / divisor(energy))), factors
+
+    @property
+    def graph_weight(self) -> Array:
+        """What the graph counts, per run."""
+        assert self.graph is not None
+        return self.graph.weight
+
+    @property
+    def counted(self) -> float:
+        """What the relative errors of codes of the last layer count, all together."""
+        return 1.0
 
     def slim(self, factors: F) -> F:
         """Factors without what the next sweep does not need."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,11 +15,12 @@ from deepnmf.arrays.draws import Generators
 from deepnmf.arrays.tensors import tensor_cores, to_numpy
 from deepnmf.core.encoding import encode_block, layer_input
 from deepnmf.core.extrapolation import Extrapolated, Moving
+from deepnmf.core.graph import GraphSource, Neighborhood, normalised
 from deepnmf.core.history import Record, sweeps_of
 from deepnmf.core.layer_factors import LayeredFactors
 from deepnmf.core.loop import descend
-from deepnmf.core.plan import Plan
-from deepnmf.core.scaling import balanced, grounded
+from deepnmf.core.plan import ROUGH, Plan
+from deepnmf.core.scaling import balanced, grounded, row_ratio
 from deepnmf.core.stage import Factorized, Stage
 from deepnmf.core.watch import Listener, Point, Reason, Watch
 from deepnmf.links import Link
@@ -42,6 +44,8 @@ class Run:
     """With a loss on every layer, the relative error of each."""
     square: float | None = None
     """With fixed scales and an end-to-end loss, the mean square norm of the samples."""
+    near: Neighborhood | None = None
+    """With a graph, what is known about the samples."""
 
     @property
     def all_sweeps(self) -> int:
@@ -60,12 +64,15 @@ class Trained:
     reasons: np.ndarray = field(default_factory=lambda: np.full((), "limit", object))
     extras: tuple[Array | None, ...] = (None, None, None)
     """`importance`, `errors` and `square` of all runs, as in `Result`."""
+    near: Neighborhood | None = None
+    """What is known about the samples, if there was a graph."""
 
     def only(self) -> Run:
         """The run, if there is no stack."""
         reason = cast("Reason", self.reasons.item())
         sweeps = int(self.sweeps)
-        return Run(self.weights, self.H, self.history, sweeps, reason, *self._extras(()))
+        run = Run(self.weights, self.H, self.history, sweeps, reason, *self._extras(()))
+        return replace(run, near=self.near)
 
     def _extras(self, index: tuple[int, ...]) -> list[Any]:
         """The extras of one run."""
@@ -77,14 +84,15 @@ class Trained:
         """Every run of a stack, in order, with its own history."""
         changing = ("objective", "penalty", "kkt", "dead")
         values = [{name: np.asarray(record[name]) for name in changing} for record in self.history]
-        for index in np.ndindex(self.sweeps.shape):
+        nears = itertools.repeat(None) if self.near is None else self.near.runs()
+        for index, near in zip(np.ndindex(self.sweeps.shape), nears, strict=False):
             history: list[Record] = []
             for record, numbers in zip(self.history, values, strict=True):
                 if record["active"][index]:
                     own = {name: value[index].item() for name, value in numbers.items()}
                     history.append({name: own.get(name, record[name]) for name in record})
                     del history[-1]["active"]
-            yield Run(
+            run = Run(
                 tuple(W[index] for W in self.weights),
                 self.H[index],
                 history,
@@ -92,6 +100,7 @@ class Trained:
                 cast("Reason", self.reasons[index]),
                 *self._extras(index),
             )
+            yield replace(run, near=near)
 
 
 def train(
@@ -117,6 +126,8 @@ def _train(X: Array, plan: Plan, watch: Watch) -> Trained:
     if point is not None:
         _say_how_to_recompute(point, X, plan)
     stage = plan.full_stage(spread(X))
+    if plan.graph is not None:
+        return _train_on_graph(stage, X, plan, plan.graph, watch)
     begun = point if point is not None and point.layer is None else None
     # No name for the first factors here: it would keep them in memory.
     ended = descend(
@@ -125,6 +136,33 @@ def _train(X: Array, plan: Plan, watch: Watch) -> Trained:
     )  # fmt: skip
     weights, H, *extras = stage.result(ended.factors)
     return Trained(weights, H, watch.history, ended.sweeps, ended.reasons, tuple(extras))
+
+
+def _train_on_graph(
+    stage: Stage | Extrapolated, X: Array, plan: Plan, source: GraphSource, watch: Watch
+) -> Trained:
+    """Fine-tuning with a graph of the samples. One that is made of codes needs codes first, and is
+    made again when these have changed. The objective does not rise until it is."""
+    factors: Any = _first_factors(stage, X, plan, watch, None)
+    done, left = 0, max(1, source.renewals)
+    if source.renewals:
+        limit = plan.max_iter // (left + 1)  # every graph gets its share of the sweeps
+        rough = descend(stage, factors, ROUGH, limit, watch, stage_name="finetune")
+        factors, done = rough.factors, int(np.max(rough.sweeps))
+    alone, first = done, True
+    for graphs in range(left, 0, -1):
+        S = normalised(source.of(X, factors.H if first else stage.plain_codes(factors)))
+        stage, factors = stage.on_graph(S, factors, source.strength)
+        limit = done + (plan.max_iter - done) // graphs
+        tol = plan.tol if graphs == 1 else max(plan.tol, ROUGH)
+        ended = descend(stage, factors, tol, limit, watch, stage_name="finetune", done=done)
+        factors, done, first = ended.factors, int(np.max(ended.sweeps)), False
+    weights, H, *extras = stage.result(factors)
+    if done == alone:  # no sweep has seen a graph, so codes do not know neighbours
+        return Trained(weights, H, watch.history, ended.sweeps, ended.reasons, tuple(extras))
+    plain = stage.plain_codes(factors) * row_ratio(H, factors.H)
+    near = Neighborhood(S, plain, stage.graph_weight)
+    return Trained(weights, H, watch.history, ended.sweeps, ended.reasons, tuple(extras), near)
 
 
 def _first_factors(
