@@ -1,7 +1,7 @@
 """What the defaults find on eight data sets, compared with plain NMF.
 
     DEEPNMF_DATA=… python benchmarks/defaults.py [--seeds 3] [--sets digits,COIL20]
-                   [--models "sdnmf_l;scikit-learn"]
+                   [--models "sdnmf_l;sdnmf_l, graph"]
 
 Codes have rows of unit RMS. Scores, means over the seeds: the relative error ‖X − X̂‖/‖X‖; the NMI
 of K-means on codes, of K-means on codes of unit norm, and of spectral clustering of these (5
@@ -79,6 +79,7 @@ MODELS: dict[str, Callable[[tuple[int, int], int], Any]] = {
     "sdnmf_l": lambda k, seed: deepnmf.sdnmf_l(k, random_state=seed),
     "sdnmf_l, nesterov": lambda k, seed: deepnmf.sdnmf_l(k, solver="nesterov", random_state=seed),
     "sdnmf_l, root": lambda k, seed: deepnmf.sdnmf_l(k, link="root", random_state=seed),
+    "sdnmf_l, graph": lambda k, seed: deepnmf.sdnmf_l(k, graph="codes", random_state=seed),
     "sdnmf_l, the paper's": lambda k, seed: deepnmf.sdnmf_l(k, random_state=seed, **PAPER),
     "dnmf, k_L parts": lambda k, seed: deepnmf.dnmf(k[1], random_state=seed),
     "scikit-learn": lambda k, seed: NMF(k[1], max_iter=500, tol=1e-5, random_state=seed),

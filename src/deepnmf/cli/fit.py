@@ -82,6 +82,18 @@ DecodingWeight = Annotated[
         "[default: the model's]"
     ),
 ]
+GraphName = Annotated[
+    str | None,
+    typer.Option(
+        "--graph",
+        help="Give neighbouring samples similar codes: codes (neighbours by their codes) or data "
+        "(by their entries). [default: none]",
+    ),
+]
+GraphStrength = Annotated[
+    float | None,
+    typer.Option(help="How much the graph counts. [default: the model's]"),
+]
 ProjectCodes = Annotated[
     bool, typer.Option("--project-codes", help="The codes are g(H_L) instead of H_L.")
 ]
@@ -144,6 +156,8 @@ def fit(
     objective: ObjectiveName = None,
     layer_weights: LayerWeights = None,
     decoding_weight: DecodingWeight = None,
+    graph: GraphName = None,
+    graph_strength: GraphStrength = None,
     project_codes: ProjectCodes = False,
     solver: SolverName = None,
     max_iter: MaxIter = None,
@@ -161,9 +175,11 @@ def fit(
 ) -> None:
     """Train a model and write it to a file."""
     from deepnmf.models.advice import interrupted
-    from deepnmf.models.settings import AUTO
+    from deepnmf.models.settings import AUTO, GRAPHS
 
     _check_names(model, normalize, dtype, chooses=layers == AUTO)
+    if graph is not None:
+        inputs.one_of("--graph", graph, GRAPHS)
     settings: dict[str, Setting] = {
         "layer_sizes": AUTO if layers == AUTO else inputs.numbers("--layers", layers, int),
         "mu": inputs.numbers("--mu", mu, float),
@@ -171,7 +187,8 @@ def fit(
         "fill": None if fill is None else inputs.value(fill), "scaling": scaling,
         "objective": objective,
         "layer_weights": inputs.numbers("--layer-weights", layer_weights, float),
-        "decoding_weight": decoding_weight, "project_codes": project_codes or None,
+        "decoding_weight": decoding_weight, "graph": graph, "graph_strength": graph_strength,
+        "project_codes": project_codes or None,
         "start": start, "solver": solver,
         "max_iter": max_iter, "pretrain_iter": pretrain_iter, "tol": tol,
     }  # fmt: skip
@@ -229,6 +246,8 @@ def _estimator(
         if name in wanted and name not in chosen.options:
             raise UsageFault(f"--{name}: {model} has no such penalty; see `deepnmf models`.")
     wanted |= dict(inputs.option(text) for text in options)
+    if "graph" in wanted and "graph_strength" not in chosen.options:
+        raise UsageFault(f"--graph: {model} has no such option; the deep models have it.")
     if "device" in chosen.options:
         wanted["device"] = place.device
     elif place.device == "cuda":

@@ -29,9 +29,12 @@ OPTIONS = {
     "tol": "--tol", "max_memory": "--max-memory", "project_codes": "--project-codes",
     "random_state": "--seed", "penalty_W": "--mu", "penalty_H": "--lam",
     "layer_weights": "--layer-weights", "decoding_weight": "--decoding-weight",
+    "graph_strength": "--graph-strength",
 }  # fmt: skip
 """The options of `fit` whose parameters have names that mean nothing else."""
-FIRST = ("link", "start", "fill", "scaling", "objective", "solver", "device", "checkpoint")
+FIRST = (
+    "link", "start", "fill", "scaling", "objective", "graph", "solver", "device", "checkpoint",
+)  # fmt: skip
 """Further options, which are also common words. A message about one begins with it."""
 
 

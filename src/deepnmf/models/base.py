@@ -247,11 +247,15 @@ class MatrixFactorization(
                 error = self._squared_error(samples.data, weights, H)
             return -float(_finite_error(error, weights[0])) / samples.data.shape[-1]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a safetensors file; `deepnmf.load` reads it."""
+    def save(self, path: str | os.PathLike[str], *, samples: bool = True) -> None:
+        """Write the fitted model to a safetensors file; `deepnmf.load` reads it.
+
+        A model with a graph keeps what `transform` needs of the samples of training. Without
+        `samples` it does not, and encodes every sample by itself when it is loaded.
+        """
         from deepnmf.models.storage import save
 
-        save(self, path)
+        save(self, path, samples=samples)
 
     @property
     def _n_features_out(self) -> int:
@@ -276,7 +280,7 @@ class MatrixFactorization(
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
         """Set the fitted attributes. `error` is ‖X − X̂‖², `basis` what unit codes decode to."""
         self.n_features_in_ = samples.features
-        for name in ("feature_names_in_", "support_", "edge_support_"):  # of before
+        for name in ("feature_names_in_", "support_", "edge_support_", "graph_"):  # of before
             self.__dict__.pop(name, None)
         if samples.feature_names is not None:
             self.feature_names_in_ = samples.feature_names

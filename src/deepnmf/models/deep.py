@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from deepnmf.arrays import Array, stack_shape, to_device
+from deepnmf.arrays import Array, by_samples, stack_shape, to_device
+from deepnmf.core.graph import Pull
 from deepnmf.core.plan import Plan
 from deepnmf.core.training import Run, Trained, train_watched
 from deepnmf.core.watch import Keeper, Watch
@@ -23,6 +24,7 @@ from deepnmf.models.advice import (
     warn_of_sizes,
 )
 from deepnmf.models.base import Callback, MatrixFactorization, Seed
+from deepnmf.models.neighborhood import GraphOf, TrainingSamples, pull_of
 from deepnmf.models.settings import (
     check_given,
     check_penalties,
@@ -79,6 +81,17 @@ class DeepNMF(MatrixFactorization):
     decoding_weight : float, default=1.0
         With a loss on every layer of a linear model, what the relative error of X̂, decoded from the
         last codes, counts. 0: the last layer describes the codes below it, and not the data.
+    graph : None, "codes", "data" or matrix (n_samples, n_samples), default=None
+        Give neighbouring samples similar codes: ½ λ c tr(H_L L H_Lᵀ) with the normalised Laplacian
+        L of a graph, and c such that λ has no unit. "codes" links samples whose codes point in
+        similar directions, and renews the graph as the codes change; "data" links those with
+        similar entries; or give a symmetric matrix ≥ 0, dense or sparse. `transform` looks up the
+        neighbours of new samples. With an end-to-end loss, the unit of codes is then a part of unit
+        norm.
+    neighbors : int, default=5
+        The number of nearest samples that each is linked to.
+    graph_strength : float, default=1.0
+        λ: what the relative roughness of the codes counts, compared with their relative errors.
     start : "nnsvd", "random", Start or Given, default="nnsvd"
         Where a fit begins. A `Given` holds your own weights, and codes if you have them.
     fill : "zero", "mean", "random" or float, default="random"
@@ -134,6 +147,8 @@ class DeepNMF(MatrixFactorization):
     layer_errors_ : list of float
         With a loss on every layer, the relative error of each: ‖X − W_1H_1‖/‖X‖ first, then how
         well each layer explains the codes of the layer below.
+    graph_ : TrainingSamples
+        With a graph, what `transform` needs of the samples of training.
     choice_ : Choice
         With layer_sizes="auto", what was chosen and why: `print(model.choice_)`.
     sample_norm_ : float
@@ -169,6 +184,9 @@ class DeepNMF(MatrixFactorization):
     objective: str | None = None
     layer_weights: float | Sequence[float] = 0.05
     decoding_weight: float = 1.0
+    graph: str | Any = None
+    neighbors: int = 5
+    graph_strength: float = 1.0
     start: str | Start | Given = "nnsvd"
     fill: str | float = "random"
     solver: str | Solver = "auto"
@@ -201,6 +219,17 @@ class DeepNMF(MatrixFactorization):
 
     def _needs(self, *, fitting: bool) -> Needs:
         needs = super()._needs(fitting=fitting)
+        if fitting and self.graph is not None and self.graph_strength > 0:
+            if self.max_memory is not None:
+                raise ValueError(
+                    "max_memory: a graph ties samples of all blocks together. Leave one of them "
+                    "out."
+                )
+            return replace(
+                needs,
+                why_no_blocks="a graph ties samples of all blocks together. Load X into memory, or "
+                "fit without a graph",
+            )
         widest = MANY if chooses(self) else max(self._sizes())
         return replace(needs, blocks=True, widest=widest, max_memory=self.max_memory)
 
@@ -239,6 +268,8 @@ class DeepNMF(MatrixFactorization):
         plan = self._plan()
         check_given(plan, X)
         check_penalties(plan, X)
+        if isinstance(plan.graph, GraphOf):
+            plan.graph.check(int(X.shape[-1]))
         refusal = plan.solver.refusal(X, (*plan.penalties_W, *plan.penalties_H))
         if refusal:
             raise ValueError(refusal)
@@ -252,14 +283,39 @@ class DeepNMF(MatrixFactorization):
     def _encode_layer(
         self, X: Array, weights: Sequence[Array], layer: int, models: Sequence[Any]
     ) -> Array:
+        if all("graph_" in vars(model) for model in models):
+            return by_samples(self._encode_beside, X, tuple(weights), layer, tuple(models))
+        return self._encode_alone(X, weights, layer, models)
+
+    def _encode_beside(
+        self, X: Array, weights: Sequence[Array], layer: int, models: Sequence[Any]
+    ) -> Array:
+        """The codes of samples in memory that have neighbours."""
+        top, samples = len(weights), [model.graph_ for model in models]
+        if layer < top and not self._plan().layered:
+            return self._encode_alone(X, weights, layer, models)
+        by_codes = samples[0].by == "codes"
+        plain = self._encode_alone(X, weights, top, models) if by_codes else None
+        pull = pull_of(samples, X, plain, weights[-1])
+        return self._encode_alone(X, weights, layer, models, pull)
+
+    def _encode_alone(
+        self,
+        X: Array,
+        weights: Sequence[Array],
+        layer: int,
+        models: Sequence[Any],
+        pull: Pull | None = None,
+    ) -> Array:
+        """The codes of samples by themselves, or under a pull."""
         plan, stack = self._plan(), stack_shape(weights[0])
         if not plan.layered:
             squares = np.asarray([getattr(model, "sample_norm_", 1.0) ** 2 for model in models])
-            return plan.encode(X, weights[:layer], squares.reshape(stack))
+            return plan.encode(X, weights[:layer], squares.reshape(stack), pull)
         known = plan.layer_weights
         numbers = np.asarray([getattr(model, "loss_weights_", known) for model in models])
         importance = [to_device(column.reshape(*stack, 1, 1), weights[0]) for column in numbers.T]
-        return plan.encode_layers(X, weights, importance, layer)
+        return plan.encode_layers(X, weights, importance, layer, pull)
 
     def _decoder(self, weights: Sequence[Array]) -> tuple[Sequence[Array], Link]:
         return weights, link_of(self.link)
@@ -274,6 +330,11 @@ class DeepNMF(MatrixFactorization):
             if value is not None:
                 setattr(self, name, list(value) if isinstance(value, tuple) else value)
         plan = self._plan()
+        if run.near is not None:
+            by_codes = not (isinstance(self.graph, str) and self.graph == "data")
+            self.graph_ = TrainingSamples.of_deep(
+                samples.data, run.H, run.near, self.neighbors, by_codes=by_codes
+            )
         warn_of_collapse(plan, run)
         if self.project_codes:
             warn_of_clipped_codes(plan.link, run.H / self.code_scale_)
@@ -292,6 +353,10 @@ class DeepNMF(MatrixFactorization):
             raise ValueError(
                 'partial_fit: layer_sizes="auto" needs many samples at once to choose from. Call '
                 "choose_layers with some of them, and give its layer_sizes."
+            )
+        if self.graph is not None:
+            raise ValueError(
+                "partial_fit: a graph needs all samples at once. Use fit, or graph=None."
             )
         learn_batch(self, X, forget)
         return self

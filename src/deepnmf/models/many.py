@@ -68,6 +68,11 @@ def fit_many(
     if share != 1:
         if len(sets) > 1:
             raise ValueError("fit_many: share draws from one set of samples, and X is several.")
+        if not isinstance(getattr(model, "graph", None), str | None):
+            raise ValueError(
+                "fit_many: share draws samples, and a graph that is a matrix is of all of them. "
+                'Leave one out, or use graph="codes" or "data".'
+            )
         return _fit_shares(sets[0], model, numbers, share)
     if not (stackable(model) and works_on_card(sets[0], model.device)):
         return [

@@ -62,8 +62,9 @@ class Model:
 
 COMMON = {
     "layer_sizes", "n_components", "link", "project_codes", "scaling", "objective",
-    "layer_weights", "decoding_weight", "start", "fill", "solver", "max_iter", "pretrain_iter",
-    "tol", "device", "max_memory", "checkpoint", "callback", "verbose", "random_state",
+    "layer_weights", "decoding_weight", "graph", "graph_strength", "start", "fill", "solver",
+    "max_iter", "pretrain_iter", "tol", "device", "max_memory", "checkpoint", "callback", "verbose",
+    "random_state",
 }  # fmt: skip
 
 PRESETS = (

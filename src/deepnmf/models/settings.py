@@ -18,6 +18,7 @@ from deepnmf.arrays.tensors import to_numpy
 from deepnmf.core.plan import Plan
 from deepnmf.files.checkpoint import checkpoint_of
 from deepnmf.links import LINKS, Link
+from deepnmf.models.neighborhood import GraphOf
 from deepnmf.penalties import PENALTIES, Penalty, TopLayer, Zero, contradiction
 from deepnmf.samples.budget import memory
 from deepnmf.samples.place import DEVICES
@@ -36,6 +37,7 @@ NOT_CHOSEN = (2, 1)
 """Stands for layer sizes that are not chosen yet, so that the other settings can be checked."""
 SCALINGS = ("paper", "fixed")
 OBJECTIVES = ("end_to_end", "layers")
+GRAPHS = ("codes", "data")
 
 T = TypeVar("T")
 
@@ -86,7 +88,45 @@ def plan_of(model: DeepNMF) -> Plan:
         max_iter=whole_number("max_iter", model.max_iter, least=0, most=MOST),
         pretrain_iter=whole_number("pretrain_iter", model.pretrain_iter, least=0, most=MOST),
         tol=number("tol", model.tol),
+        graph=_graph_of(model, penalties_W[-1], penalties_H[-1], layered),
     )
+
+
+def _graph_of(
+    model: DeepNMF, penalty_W: Penalty, penalty_H: Penalty, layered: bool
+) -> GraphOf | None:
+    """Where the graph of a fit comes from; None without a graph."""
+    neighbors = whole_number("neighbors", model.neighbors, least=1, most=MOST)
+    strength = number("graph_strength", model.graph_strength)
+    graph = model.graph
+    if graph is None or strength == 0:
+        return None
+    if isinstance(graph, str):
+        kind = one_of("graph", graph, GRAPHS, "a matrix (n_samples, n_samples)")
+    else:
+        kind = "given"
+    if model.scaling != "fixed":
+        raise ValueError(
+            'graph: with scaling="paper" the codes can become small and the weights large, and the '
+            'graph no longer counts. Use scaling="fixed".'
+        )
+    if link_of(model.link).degree is None:
+        raise ValueError(
+            f"graph: through {type(link_of(model.link)).__name__} codes can become small and the "
+            "first weights large, and the graph no longer counts. Use a link that is a power, as "
+            '"identity" and "root" are.'
+        )
+    if model.checkpoint is not None:
+        raise ValueError(
+            "checkpoint: a fit with a graph cannot be continued from a file. Leave out one of them."
+        )
+    if not layered and penalty_W.active and not penalty_H.active:
+        raise ValueError(
+            "graph: codes that are equal cost nothing, so they take the scale of the last W, and "
+            'its penalty fades. Use objective="layers", penalise the codes as well (sdnmf_rl2), or '
+            "leave out the penalty on W (dnmf)."
+        )
+    return GraphOf(kind, neighbors, strength, None if kind != "given" else graph)
 
 
 def _sizes_of(model: DeepNMF) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from deepnmf.files.tensors import DAMAGE
 from deepnmf.models.base import Factorization, MatrixFactorization
 from deepnmf.models.choice.record import Candidate, Choice, LayerChoice, Support
 from deepnmf.models.deep import DeepNMF
+from deepnmf.models.neighborhood import TrainingSamples
 from deepnmf.models.registry import BASELINES
 from deepnmf.models.settings import AUTO
 
@@ -35,11 +36,11 @@ FITTED: dict[str, Callable[[Any], bool]] = {
 """The fitted attributes that are stored besides the arrays and the history, and what they are."""
 OPTIONAL = ("code_scale_", "eta_", "reason_", "loss_weights_", "layer_errors_", "sample_norm_")
 """Those that are stored if they are set."""
-RESULTS = ("support_", "edge_support_", "choice_")
+RESULTS = ("support_", "edge_support_", "choice_", "graph_")
 """The fitted attributes that are trees of values and arrays. They are stored if they are set."""
-RESULT_CLASSES = (Choice, LayerChoice, Candidate, Support)
-ONLY_TRAINING = ("callback", "graph", "checkpoint")
-"""Parameters that are not stored."""
+RESULT_CLASSES = (Choice, LayerChoice, Candidate, Support, TrainingSamples)
+ONLY_TRAINING = ("callback", "checkpoint")
+"""Parameters that are not stored; nor is a graph that is a matrix."""
 KINDS: tuple[type[Factorization], ...] = (DeepNMF, *BASELINES)
 ESTIMATORS: dict[str, type[MatrixFactorization]] = {
     kind.__name__: kind for kind in KINDS if issubclass(kind, MatrixFactorization)
@@ -56,9 +57,14 @@ class Stored(NamedTuple):
 
 
 def save(
-    model: Factorization, path: str | os.PathLike[str], notes: dict[str, Any] | None = None
+    model: Factorization,
+    path: str | os.PathLike[str],
+    notes: dict[str, Any] | None = None,
+    *,
+    samples: bool = True,
 ) -> None:
-    """Write a fitted model. `notes` are stored with it, and may be anything that JSON can hold."""
+    """Write a fitted model. `notes` are stored with it, and may be anything that JSON can hold.
+    Without `samples`, a model with a graph forgets the samples of training."""
     if not hasattr(model, "weights_"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit before save.")
     if type(model).__name__ not in ESTIMATORS:
@@ -77,6 +83,8 @@ def save(
     }
     parameters = {name: _portable(name, value) for name, value in model.get_params(False).items()}
     results = {name: getattr(model, name) for name in RESULTS if hasattr(model, name)}
+    if not samples:
+        results.pop("graph_", None)
     write_model(
         path, type(model).__name__, parameters, model.weights_, model.history_, results, header
     )
@@ -84,7 +92,8 @@ def save(
 
 def _portable(name: str, value: Any) -> Any:
     """A parameter as it is stored. A model fitted on a GPU can be used where there is none."""
-    if name in ONLY_TRAINING or isinstance(value, np.random.RandomState):
+    matrix = name == "graph" and not isinstance(value, str)
+    if matrix or name in ONLY_TRAINING or isinstance(value, np.random.RandomState):
         return None
     return "auto" if name == "device" and value == "cuda" else value
 
@@ -146,6 +155,12 @@ def _set_results(
         if not isinstance(choice, Choice) or not choice.is_sound():
             raise ValueError("the choice of its layers cannot be read")
         model.choice_ = choice
+    near = results.get("graph_")
+    if near is not None:
+        size = int(weights[-1].shape[-1])
+        if not isinstance(near, TrainingSamples) or not near.is_sound(model.n_features_in_, size):
+            raise ValueError("its samples of training cannot be read")
+        setattr(model, "graph_", near)  # noqa: B010
     if ("support_" in results) != ("edge_support_" in results):
         raise ValueError("it has the support of parts or of edges, and not both")
     shapes = {

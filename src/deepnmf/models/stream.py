@@ -73,7 +73,7 @@ def _begun(model: DeepNMF, plan: Plan, samples: Samples, known: bool) -> Stream:
 
 def _keep(model: DeepNMF, plan: Plan, samples: Samples, stream: Stream) -> None:
     model.n_features_in_ = samples.features
-    for name in ("support_", "edge_support_"):  # of what learning began with
+    for name in ("support_", "edge_support_", "graph_"):  # of what learning began with
         model.__dict__.pop(name, None)
     if samples.feature_names is not None:
         model.feature_names_in_ = samples.feature_names

@@ -31,7 +31,7 @@ SAMPLES = 5000
 LEAST = 3
 """Rows and columns that a matrix has at least, so that some can be held out."""
 UNIMPORTANT = {
-    "layer_sizes": AUTO, "checkpoint": None, "callback": None, "verbose": False,
+    "layer_sizes": AUTO, "graph": None, "checkpoint": None, "callback": None, "verbose": False,
 }  # fmt: skip
 """Parameters of a model that do not change a choice."""
 
