@@ -408,3 +408,21 @@ def test_neighbours_in_the_graph_get_near_codes(digits):
         rows, columns = A.nonzero()
         roughness.append(np.mean(np.sum((Z[rows] - Z[columns]) ** 2, axis=1)))
     assert roughness[1] < 0.5 * roughness[0]
+
+
+def test_graph_nmf_encodes_beside_neighbours(digits):
+    """Codes of training stay about where they were, and new ones are at their minimum."""
+    X = digits[:200]
+    model = GraphNMF(8, strength=5.0, max_iter=1000, tol=0, random_state=0).fit(X)
+    Z = model.transform(X)
+    cosines = np.sum(Z * model.codes_, axis=1) / np.linalg.norm(Z, axis=1)
+    assert np.median(cosines / np.linalg.norm(model.codes_, axis=1)) > 0.99
+    A, W = model.graph_.graph, model.weights_[0]
+    new = digits[300:310]
+    for x, z in zip(new, model.transform(new), strict=True):
+        near = model.codes_[np.argsort(np.sum((X - x) ** 2, axis=1))[:5]]
+        slope = W.T @ (W @ z - x) + 5 * (5 * z - near.sum(axis=0))
+        size = np.abs(W.T @ x).max()
+        assert np.abs(slope[z > 0]).max(initial=0) < 1e-6 * size
+        assert slope[z == 0].min(initial=0) > -1e-6 * size
+    assert (A != A.T).nnz == 0

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.neighbors import kneighbors_graph
 
-from deepnmf.arrays import Array, column_dots, graph_like, inner, is_numpy, is_sparse, namespace
+from deepnmf.arrays import (
+    Array,
+    column_dots,
+    graph_like,
+    inner,
+    is_numpy,
+    namespace,
+    to_device,
+)
 from deepnmf.arrays.draws import draw
-from deepnmf.arrays.sparse import trusted
 from deepnmf.arrays.tensors import to_numpy
+from deepnmf.core.graph import Neighborhood, Pull
 from deepnmf.core.passes import nonnegative_least_squares
-from deepnmf.core.training import Trained
+from deepnmf.core.training import Run, Trained
 from deepnmf.core.watch import Watch
 from deepnmf.models.baselines.base import SingleLayer, State
 from deepnmf.models.baselines.ns import Smoothed
+from deepnmf.models.neighborhood import TrainingSamples
 from deepnmf.models.settings import number, whole_number
 from deepnmf.penalties import Zero
-from deepnmf.samples.admission import admitted
+from deepnmf.samples.base import Samples
+from deepnmf.samples.graph import checked_graph
 from deepnmf.starts import Given, Start
 
 
@@ -41,8 +51,12 @@ class GraphNMF(SingleLayer):
     numbers, with the norms of the columns of W moved to H. It is far larger than X, so the graph
     shapes the codes first; at the best scale for X it would hardly count at all.
 
-    `codes_` are the codes of training, which the graph has shaped. `transform` knows no neighbours,
-    and solves nonnegative least squares.
+    `transform` gives new samples codes beside their nearest samples of training,
+
+        argmin_{h ≥ 0} ½‖x − Wh‖² + ½ λ Σ_j A_j ‖h − h_j‖²,
+
+    with the codes h_j of training, and samples of training their own neighbours. These codes are
+    `codes_` where training has converged.
 
     Parameters
     ----------
@@ -88,10 +102,12 @@ class GraphNMF(SingleLayer):
             W, H = W / norms, norms.mT * H
         else:
             W, H = self._first(X, watch.generators)
-        problem = OnGraph(X, 0.0, A, float(self.strength))
-        return self._descend(problem, problem.begin(W, H), watch)
+        problem = OnGraph(X, 0.0, graph_like(A, X), float(self.strength))
+        trained = self._descend(problem, problem.begin(W, H), watch)
+        weight = 0 * trained.weights[0][:1, :1] + float(self.strength)
+        return replace(trained, near=Neighborhood(A, trained.H, weight))
 
-    def _graph(self, X: Array) -> Any:
+    def _graph(self, X: Array) -> scipy.sparse.csr_array:
         """A (n, n), symmetric."""
         n = X.shape[1]
         if self.graph is None:
@@ -99,31 +115,28 @@ class GraphNMF(SingleLayer):
             near = kneighbors_graph(samples, min(self.neighbors, n - 1), mode="connectivity")
             A = scipy.sparse.csr_array(near.maximum(near.T))
         else:
-            A = self._given_graph()
-            if A.shape != (n, n):
-                raise ValueError(f"graph: of shape {A.shape}, but there are {n} samples.")
-            if not np.isfinite(A.data).all():
-                raise ValueError("graph: has entries that are NaN or infinite.")
-            if A.nnz and A.data.min() < 0:
-                raise ValueError("graph: has negative entries; weights of neighbours are ≥ 0.")
-            if abs(A - A.T).sum() > 1e-6 * abs(A).sum():
-                raise ValueError("graph: is not symmetric; use (graph + graph.T) / 2.")
-        return graph_like(A, X)
+            A = checked_graph(self.graph, n, "GraphNMF")
+        return A
 
-    def _given_graph(self) -> Any:
-        if is_sparse(self.graph):
-            trusted(self.graph)
-        try:
-            return scipy.sparse.csr_array(admitted(self.graph, "GraphNMF"))
-        except (TypeError, ValueError):
-            kind = getattr(self.graph, "dtype", "")
-            raise ValueError(
-                "graph: must be a matrix of real numbers (n_samples, n_samples), dense or sparse, "
-                f"got a {type(self.graph).__name__}{kind and f' of {kind}'}."
-            ) from None
+    def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
+        super()._keep(samples, run, error, basis)
+        assert run.near is not None
+        self.graph_ = TrainingSamples.of_graph_nmf(samples.data, run.near, self.neighbors)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
-        return nonnegative_least_squares(X, weights[0], Zero())
+        if "graph_" not in vars(self):
+            return nonnegative_least_squares(X, weights[0], Zero())
+        beside = self.graph_.beside(X, None)
+        degrees = self.graph_.weight * np.asarray(beside.sum(axis=1)).ravel()
+        targets = self.graph_.weight * (beside @ self.graph_.codes).T
+        H = np.zeros((weights[0].shape[1], X.shape[1]), to_numpy(weights[0]).dtype)
+        for degree in np.unique(degrees):  # samples with as many neighbours are one problem
+            own = np.flatnonzero(degrees == degree)
+            target = to_device(targets[:, own].astype(H.dtype), weights[0])
+            pull = Pull(0 * weights[0][:1, :1] + float(degree), target)
+            codes = nonnegative_least_squares(X[:, own], weights[0], Zero(), pull)
+            H[:, own] = to_numpy(codes)
+        return to_device(H, weights[0])
 
 
 @dataclass(frozen=True)
