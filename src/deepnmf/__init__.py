@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # importing it from typing would slow down the start of c
 if TYPE_CHECKING:
     from typing import Any
 
+    from deepnmf.explain.clusters import Clusters, cluster
     from deepnmf.files.checkpoint import Checkpoint
     from deepnmf.models.choice import Choice, choose_layers
     from deepnmf.models.consensus import consensus
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Checkpoint",
     "Choice",
+    "Clusters",
     "DeepNMF",
     "__version__",
     "choose_layers",
+    "cluster",
     "consensus",
     "dnmf",
     "fit_many",
@@ -41,6 +44,8 @@ __all__ = [
 # scikit-learn.
 _HOME = {
     "Checkpoint": "deepnmf.files.checkpoint",
+    "Clusters": "deepnmf.explain.clusters",
+    "cluster": "deepnmf.explain.clusters",
     "Choice": "deepnmf.models.choice",
     "choose_layers": "deepnmf.models.choice",
     "consensus": "deepnmf.models.consensus",

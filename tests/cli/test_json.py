@@ -40,6 +40,11 @@ def calls(data, model, tmp_path):
             (),
             ("--budget", "soon"),
         ),
+        "cluster": (
+            ("cluster", model, data, "-o", tmp_path / "c.csv", "--clusters", "3"),
+            (),
+            ("--method", "soon"),
+        ),
         "info": (("info", model), (), ("--absent",)),
         "list": (("data", "list"), (), ("--absent",)),
     }

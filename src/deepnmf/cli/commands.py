@@ -12,6 +12,7 @@ import typer
 
 from deepnmf.cli import (
     choose,
+    cluster,
     data,
     demo,
     evaluate,
@@ -48,6 +49,7 @@ app.command(cls=Command)(demo.demo)
 app.command(cls=Command)(fit.fit)
 app.command(cls=Command)(transform.transform)
 app.command(cls=Command)(evaluate.evaluate)
+app.command(cls=Command)(cluster.cluster)
 app.command(cls=Command)(report.report)
 app.command(cls=Command)(reproduce.reproduce)
 app.command(cls=Command)(choose.choose)
