@@ -152,7 +152,8 @@ NONSENSE = ("", "-1", "0", "1e999", "nan", "inf", "x", "1,2,x", "1,,2", ",", "3;
             "--json")  # fmt: skip
 Options = dict[str, tuple[str, ...] | None]
 FIT: Options = {
-    "--model": (*MODELS,), "--layers": ("3,2", "2", "4,3,2", "3"), "--mu": ("0.1", "0", "0.1,0.2"),
+    "--model": (*MODELS,), "--layers": ("3,2", "2", "4,3,2", "3", "auto"),
+    "--mu": ("0.1", "0", "0.1,0.2"),
     "--lam": ("0.1", "0"), "--link": ("root", "tanh", "identity", "softplus"),
     "--normalize": ("l2", "none"), "--start": ("random", "nnsvd"), "--fill": ("zero", "0.1"),
     "--scaling": ("paper", "fixed"), "--project-codes": None,
@@ -161,7 +162,14 @@ FIT: Options = {
     "--device": ("cpu", "auto", "cuda"), "--max-memory": ("1MB", "100KB"),
     "--dask": ("local:0", "local:x"), "--set": ("tol=0.1", "max_iter=1"),
     "--checkpoint": ("c.ckpt", "folder", "x.npy", "/dev/full", "gone/c"), "--seed": ("0", "7"),
-    "--json": None,
+    "--consensus": ("2", "3"), "--json": None,
+}  # fmt: skip
+CHOOSE: Options = {
+    "--model": (*MODELS,), "--depth": ("1", "2"), "--most": ("2", "3", "50"),
+    "--folds": ("2", "7"), "--starts": ("0", "2"), "--budget": ("4", "9s", "1000", "2 h"),
+    "--samples": ("6", "8"), "--normalize": ("l2", "none"), "--dtype": ("float32", "float64"),
+    "--device": ("cpu", "auto", "cuda"), "--set": ("tol=0.1", "link=root", "mu=0"),
+    "--seed": ("0", "7"), "--json": None,
 }  # fmt: skip
 TRANSFORM: Options = {"--layer": ("1", "2")}
 EVALUATE: Options = {
@@ -175,7 +183,8 @@ STUDY: Options = {
     "--dtype": ("float32",), "--device": ("cpu",), "--set": ("tol=0", "max_iter=1"),
 }  # fmt: skip
 COMMANDS = {"fit": 40, "transform": 15, "evaluate": 12, "info": 10, "report": 2, "study": 3,
-            "reproduce": 3, "demo": 2, "models": 2, "data": 4, "nonsense": 5}  # fmt: skip
+            "choose": 4, "reproduce": 3, "demo": 2, "models": 2, "data": 4,
+            "nonsense": 5}  # fmt: skip
 
 
 def _arguments(rng: np.random.Generator) -> list[str]:
@@ -193,6 +202,10 @@ def _arguments(rng: np.random.Generator) -> list[str]:
             data.replace("digits", "x.npy"), "-o", _output(rng), "--models", "dnmf,nenmf",
                          "--set", "max_iter=1",
             "--layers", "3,2", "--folds", "2", "--runs", "1", *_options(STUDY, rng),
+        ],
+        "choose": lambda: [
+            data.replace("digits", "x.npy"), "-o", _output(rng), "--repeats", "1",
+            *_options(CHOOSE, rng),
         ],
         "reproduce": lambda: [pick(rng, NONSENSE), "-o", _output(rng)],
         "demo": lambda: ["-o", pick(rng, ["x.npy", "/dev/null", "/proc/x", "m.safetensors/x"])],

@@ -78,12 +78,23 @@ def _legal(model: Model, rng: np.random.Generator) -> dict[str, Any]:
         legal["scaling"] = "paper"  # elsewhere a linear penalty on W is refused
     elif isinstance(legal.get("penalty_W"), L1):
         legal["penalty_W"] = SquaredL1(0.1)
+    if "graph" in legal and _refuses_graph(model.make(**legal)):
+        del legal["graph"]
     return legal
 
 
 def _refuses_layers(model: DeepNMF) -> bool:
     """Whether a loss on every layer is refused with the other settings."""
     return model.scaling == "paper" or LINKS[str(model.link)].degree is None
+
+
+def _refuses_graph(model: Any) -> bool:
+    """Whether a graph is refused with the other settings, or can only be a matrix."""
+    try:
+        model.check()
+    except ValueError as problem:
+        return str(problem).startswith("graph:")
+    return not isinstance(model, DeepNMF)
 
 
 OPTIONAL: dict[str, tuple[Any, ...]] = {
@@ -97,6 +108,8 @@ OPTIONAL: dict[str, tuple[Any, ...]] = {
     "objective": ("layers", "end_to_end"),
     "layer_weights": (1e-3, 1.0, 100.0),
     "decoding_weight": (0.0, 0.1, 100.0),
+    "graph": ("codes", "data"),
+    "graph_strength": (0.0, 0.1, 100.0),
     "start": ("nnsvd", "random"),
     "fill": ("zero", "mean", "random", 0.1, 0.0),
     "solver": tuple(SOLVERS),
