@@ -87,17 +87,18 @@ def _data(kind: str = "dense") -> Any:
 
 
 def _numbers(model: Any, X: Any) -> list[float]:
-    """Where every stage of a fit ended, its error, and the size of the codes of some samples."""
+    """Where every stage of a fit ended, its error, and the sizes of some samples' codes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X)
     last = {(one["stage"], one["layer"]): one["objective"] for one in model.history_}
-    return [*last.values(), model.reconstruction_err_, _size_of_codes(model)]
+    return [*last.values(), model.reconstruction_err_, *_sizes_of_codes(model)]
 
 
-def _size_of_codes(model: Any) -> float:
+def _sizes_of_codes(model: Any) -> list[float]:
+    """‖Z‖² of the codes of some samples, and of what they decode to."""
     Z = model.transform(_data()[:64])
-    return float(np.sum(Z * Z))
+    return [float(np.sum(np.square(values))) for values in (Z, model.inverse_transform(Z))]
 
 
 def _wanted() -> dict[str, list[float]]:
@@ -132,16 +133,24 @@ SLOW = [
 ]  # fmt: skip
 
 
+def _check(name: str, found: list[float], wanted: list[float]) -> None:
+    """Compare with the stored numbers."""
+    if name == "DeepSemiNMF sigmoid" and not SAME:
+        # The sigmoid is flat at large codes, which may then be of any size.
+        found, wanted = [*found[:-2], found[-1]], [*wanted[:-2], wanted[-1]]
+    assert found == pytest.approx(wanted, rel=_rel(name))
+
+
 @pytest.mark.parametrize("name", long(CASES, *SLOW))
 def test_fits_end_where_they_did(name: str) -> None:
-    assert _numbers(CASES[name](), _data()) == pytest.approx(_wanted()[name], rel=_rel(name))
+    _check(name, _numbers(CASES[name](), _data()), _wanted()[name])
 
 
 @pytest.mark.parametrize("kind", INPUTS[1:])
 @pytest.mark.parametrize("name", BY_INPUT)
 def test_fits_of_other_inputs_end_where_they_did(name: str, kind: str) -> None:
-    found = _numbers(CASES[name](), _data(kind))
-    assert found == pytest.approx(_wanted()[f"{name}, {kind}"], rel=_rel(name))
+    wanted = f"{name}, {kind}"
+    _check(wanted, _numbers(CASES[name](), _data(kind)), _wanted()[wanted])
 
 
 FILES: dict[str, Callable[[], Any]] = {
@@ -157,7 +166,7 @@ FILES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", FILES)
 def test_model_files_of_before_load(name: str) -> None:
     model = deepnmf.load(FOLDER / f"{name}.safetensors")
-    assert _size_of_codes(model) == pytest.approx(_wanted()[f"file {name}"][0], rel=_rel(name))
+    _check(name, _sizes_of_codes(model), _wanted()[f"file {name}"])
     assert model.get_params()["random_state"] == 0
 
 
@@ -172,7 +181,7 @@ def write() -> None:
         path = FOLDER / f"{name}.safetensors"
         if not path.exists():
             make().fit(_data()).save(path)
-        numbers[f"file {name}"] = [_size_of_codes(deepnmf.load(path))]
+        numbers[f"file {name}"] = _sizes_of_codes(deepnmf.load(path))
     text = json.dumps(numbers, indent=1).replace("\n  ", " ").replace("\n ]", " ]")
     (FOLDER / "numbers.json").write_text(text + "\n", "utf-8")
     (FOLDER / "machine.json").write_text(json.dumps(_machine()) + "\n", "utf-8")
