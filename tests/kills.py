@@ -12,8 +12,8 @@ import deepnmf
 from deepnmf.files.checkpoint import Checkpoint
 
 
-def long_fit(path, begun=None):
-    """More than a thousand sweeps, kept after every one of them; `begun` hears of the first."""
+def long_fit(path, sweeps, begun=None):
+    """Some 300 alternations and many sweeps, stored after each; `begun` hears of the first."""
     warnings.simplefilter("ignore")
     kept = None if path is None else Checkpoint(path, every=0)
     X = np.random.default_rng(0).random((300, 64)) ** 4
@@ -25,7 +25,7 @@ def long_fit(path, begun=None):
             begun.send("now")
 
     model = deepnmf.sdnmf_l(
-        (24, 12), max_iter=1500, pretrain_iter=150, tol=0, random_state=0, checkpoint=kept
+        (24, 12), max_iter=sweeps, pretrain_iter=150, tol=0, random_state=0, checkpoint=kept
     )
     return model.set_params(callback=tell).fit(X)
 

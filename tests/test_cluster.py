@@ -77,6 +77,7 @@ def test_workers_are_one_piece(link, X, client):
     assert layer.compute().shape == (200, 8)
 
 
+@pytest.mark.long
 def test_sparse_chunks_on_workers(X, client):
     del client
     rare = np.where(X < 1.2, 0, X)
@@ -148,6 +149,7 @@ def test_a_worker_that_is_killed_costs_time_and_nothing_else(
     assert found[-1] == pytest.approx(end[-1], rel=1e-3)
 
 
+@pytest.mark.long
 def test_a_worker_with_persisted_data_is_killed(X, client):
     """Its chunks are no recipes any more, but futures: Dask makes them again by itself."""
     undisturbed = deepnmf.dnmf((4, 2), **QUICK).fit(X)
@@ -285,6 +287,7 @@ def test_all_workers_killed_at_once(copied, X, client, monkeypatch):
     assert model.history_[-1]["objective"] == pytest.approx(end, rel=1e-3)
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_the_middle_of_a_sweep(X, client):
     """Not between sweeps, as a callback would, but while its tasks run."""
     import threading
@@ -347,7 +350,8 @@ def test_a_fitted_model_wants_its_features(X):
         model.transform(da.from_array(X[:, :20], chunks=(60, 20)))
 
 
-@pytest.mark.parametrize("link", ["identity", pytest.param("root", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("link", ["identity", "root"])
 def test_a_fit_that_was_broken_off_goes_on(link, X, client, tmp_path):
     """In the first layer, in the second, and in fine-tuning."""
     del client

@@ -26,9 +26,9 @@ def X(low_rank):
 @pytest.mark.filterwarnings("ignore:.* parts are dead")
 @some("link,model", [*zip(NONLINEAR, DEEP[1:], strict=True)], NONLINEAR, DEEP, full=True)
 def test_nonlinear_models(full, link, model, X, tmp_path):
-    X = X if full else X[:5]
+    X, sizes = (X, (10, 8, 5)) if full else (X[:5], (6, 4, 3))
     plain, projected = (
-        model((10, 8, 5), link=link, project_codes=project, scaling="paper", **QUICK)
+        model(sizes, link=link, project_codes=project, scaling="paper", **QUICK)
         for project in (False, True)
     )
     H, Z = plain.fit_transform(X), projected.fit_transform(X)
@@ -46,13 +46,13 @@ def test_nonlinear_models(full, link, model, X, tmp_path):
         if fitted is plain or link.domain[0] == 0:
             error = np.linalg.norm(X - fitted.inverse_transform(codes))
             assert fitted.score(X) == pytest.approx(-(error**2) / len(X))
-        np.testing.assert_allclose(fitted.components_, fitted.inverse_transform(np.eye(5)))
-        for layer, width in enumerate((10, 8, 5), 1):
+        np.testing.assert_allclose(fitted.components_, fitted.inverse_transform(np.eye(sizes[-1])))
+        for layer, width in enumerate(sizes, 1):
             of_layer = fitted.transform(X, layer=layer)
             assert of_layer.shape == (len(X), width)
             assert (of_layer >= 0).all()
             assert fitted.inverse_transform(of_layer, layer=layer).shape == X.shape
-        unit = np.eye(8)
+        unit = np.eye(sizes[1])
         np.testing.assert_allclose(fitted.basis(2), fitted.inverse_transform(unit, layer=2))
         W1, W2 = fitted.weights_[:2]
         np.testing.assert_allclose(fitted.basis(2), (W1 @ link.decode(W2)).T)

@@ -213,8 +213,9 @@ for limit in ("40MB", None):  # the peak only grows: the smaller one first
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to measure memory")
-@pytest.mark.parametrize("link", ["identity", pytest.param("root", marks=pytest.mark.long)])
+@pytest.mark.parametrize("link", ["identity", "root"])
 def test_memory_is_bounded(link, tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "X.npy"

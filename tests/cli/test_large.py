@@ -28,8 +28,8 @@ def folder(tmp_path):
     ("where", "file"),
     [
         (("--max-memory", "200kB"), "x.npy"),
-        (("--max-memory", "200kB"), "x.h5"),
-        (("--max-memory", "200kB"), "x.zarr"),
+        pytest.param(("--max-memory", "200kB"), "x.h5", marks=pytest.mark.long),
+        pytest.param(("--max-memory", "200kB"), "x.zarr", marks=pytest.mark.long),
         (("--dask", "local:2"), "x.zarr"),
         pytest.param(("--dask", "local:2"), "x.npy", marks=pytest.mark.long),
         pytest.param(("--dask", "local:2"), "x.h5", marks=pytest.mark.long),

@@ -147,6 +147,7 @@ def best_single_layer(digits) -> float:
     return float(min(errors))
 
 
+@pytest.mark.long
 def test_sparsity_fades_under_the_papers_scaling_and_stays_under_the_fixed_one(low_rank):
     penalties, zeros = {}, {}
     for scaling in ("paper", "fixed"):

@@ -53,8 +53,8 @@ def available(name):
         pytest.skip(str(missing))
 
 
-# In the fast run: two first folds, lines, and boxes.
-@pytest.mark.parametrize("name", long(STUDIES, *set(STUDIES) - {"table2", "sensitivity", "fig7"}))
+# In the fast run: boxes.
+@pytest.mark.parametrize("name", long(STUDIES, *set(STUDIES) - {"fig7"}))
 def test_the_small_version_runs(name, tmp_path):
     experiment = load(name)
     dataset = available(experiment.data)
@@ -154,6 +154,7 @@ def test_a_study_that_was_killed_resumes(after, experiment, tmp_path):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_command(tmp_path, capsys):
     available("pie")
     assert main(["reproduce", "fig7", "-o", str(tmp_path / "a")]) == 0
