@@ -23,7 +23,6 @@ from functools import reduce
 
 from deepnmf.arrays import (
     Array,
-    choose,
     column_dots,
     divisor,
     epsilon,
@@ -80,10 +79,6 @@ class Pair:
     S: Array
     Y: Array
 
-    def chosen(self, keep: Array, other: Pair) -> Pair:
-        """This pair for the samples in `keep`, the other for the rest."""
-        return Pair(choose(keep, self.S, other.S), choose(keep, self.Y, other.Y))
-
 
 @dataclass(frozen=True)
 class Search:
@@ -99,7 +94,7 @@ class Search:
     slow: Array
     """How many steps in a row promised too little."""
     pairs: tuple[Pair, ...] = ()
-    """The newest last; zero where a sample has moved less often."""
+    """The newest last; zero where a sample did not move."""
 
     @property
     def finished(self) -> Array:
@@ -298,17 +293,11 @@ def _round(search: Search, variable: Variable) -> Search:
     lower = (change <= SIGMA * column_dots(gradient, S)) & (change < 0) & (slow < PATIENCE)
     moved = tried.merged(lower, chain)
     following = variable.gradient(moved)
-    pairs = _remembered(search.pairs, Pair(S, following - gradient), lower)
+    # A sample that did not move remembers a pair of zeros, which is skipped.
+    S = variable.value(moved) - H
+    pairs = (*search.pairs, Pair(S, following - gradient))[-PAIRS:]
     t = xp.where(lower, xp.ones_like(search.t), search.t / 2)
     return replace(search, chain=moved, gradient=following, pairs=pairs, t=t, slow=slow)
-
-
-def _remembered(pairs: tuple[Pair, ...], newest: Pair, moved: Array) -> tuple[Pair, ...]:
-    """The pairs with the newest one, for the samples that moved."""
-    if len(pairs) < PAIRS:
-        pairs = (Pair(0 * newest.S, 0 * newest.S), *pairs)
-    shifted = (*pairs[1:], newest)
-    return tuple(new.chosen(moved, old) for new, old in zip(shifted, pairs, strict=True))
 
 
 def _direction(search: Search, H: Array) -> Array:
@@ -316,7 +305,8 @@ def _direction(search: Search, H: Array) -> Array:
     xp, D = namespace(H), _metric(search.chain)
     free = _free(H, search.gradient)
     g = free * search.gradient
-    E, scale = -g, search.first
+    E, scale = -g, search.first  # B is scaled by the newest sound pair, if there is one
+    known = search.t < 0
     steps: list[tuple[Array, Array, Array, Array]] = []
     for pair in reversed(search.pairs):
         S, Y = free * pair.S, free * pair.Y
@@ -324,8 +314,9 @@ def _direction(search: Search, H: Array) -> Array:
         # Skip pairs without curvature.
         sound = bend > CURVED * xp.sqrt(column_dots(S, S) * column_dots(Y, Y))
         share = xp.where(sound, 1 / divisor(bend), 0 * bend)
-        if not steps:
-            scale = xp.where(sound, bend / divisor(column_dots(Y, Y / D)), scale)
+        if not bool(xp.all(known)):
+            newest = bend / divisor(column_dots(Y, Y / D))
+            scale, known = xp.where(sound & ~known, newest, scale), known | sound
         a = share * column_dots(S, E)
         E = E - a * Y
         steps.append((S, Y, share, a))
