@@ -98,17 +98,17 @@ def test_parts_have_unit_norm(link, low_rank, rng):
 
 
 @pytest.mark.parametrize("link", POWERS, ids=str)
-def test_the_cost_of_growth_bounds_the_change(link, low_rank, rng):
+def test_thecost_of_growth_bounds_the_change(link, low_rank, rng):
     """Multiply rows of H_l, bring all weights back to unit norm: f rises by no more than said."""
     stage = stage_of(low_rank, link, Coordinate(), SquaredL1(0.02), SquaredL1(0.01))
     factors = random_factors(stage, rng)
     before = value(low_rank, link, factors, SquaredL1(0.02), SquaredL1(0.01))
     for layer, size in enumerate(SIZES):
-        cost = stage._cost_of_growth(factors, layer)[:, 0]
+        cost = stage.updates.cost_of_growth(factors, layer)[:, 0]
         for c in (rng.uniform(0.5, 1.5, size), 1 + 1e-6 * rng.standard_normal(size)):
             weights = [*factors.weights]
             weights[layer] = weights[layer] * c
-            moved = stage._unit(
+            moved = stage.updates.unit(
                 type(factors)(**{**vars_of(factors), "weights": tuple(weights)}), factors.weights
             )
             # What W_l itself would gain or lose is not part of the cost.

@@ -14,10 +14,7 @@ The columns of every W_l have unit norm, so that no factor can escape into the s
 penalty on W_l counts each part by its energy: Σ_j R(w_j) ‖h_j‖² does not depend on how w_j and h_j
 share their scale, or on the number of samples. It is a ridge on the rows of H_l when these move.
 
-When W_l moves, its columns may grow, and the codes take their norm. What that costs in the layers
-above is known from sums over samples (`_cost_of_growth`). It is a ridge on the columns of W_l, so
-that rescaling afterwards does not raise f. This needs a link that is a power, φ(ca) = cᵖ φ(a):
-through others, codes cannot take the scale.
+How codes are lowered stands in `layer_codes`, and how weights are in `layer_weights`.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
-import numpy as np
 import scipy.sparse
 
 from deepnmf.arrays import (
@@ -36,19 +32,14 @@ from deepnmf.arrays import (
     added,
     ahead,
     by_samples,
-    choose,
     column_dots,
     divisor,
-    epsilon,
-    eye,
     gram,
     inner,
-    is_numpy,
     matmul,
     namespace,
     pass_over,
     scalars,
-    spectral_bound,
     sums_over_samples,
     to_double,
     trace,
@@ -59,20 +50,16 @@ from deepnmf.core.layer_codes import (
     CodesOfLayers,
     all_codes,
     codes_of_layers,
-    decoding_gram,
-    degree_of,
-    ridges_of,
     split_rows,
-    unit_weights,
 )
 from deepnmf.core.layer_factors import (
     LayeredFactors,
     LayerSums,
     canonical,
-    diagonal,
     grouped,
     scaled_sums,
 )
+from deepnmf.core.layer_weights import WeightsOfLayers
 from deepnmf.core.linear import fit_of_sums
 from deepnmf.core.scaling import Scaling
 from deepnmf.core.stage import Result, Stage
@@ -80,7 +67,6 @@ from deepnmf.links import Link
 from deepnmf.penalties import Penalty
 from deepnmf.solvers import Solver
 from deepnmf.solvers.base import SolverMemory
-from deepnmf.solvers.quadratic import weights_problem
 from deepnmf.starts import best_scale
 
 ALONE, TOGETHER = 10, 30
@@ -166,8 +152,11 @@ class LayeredStage(Stage[LayeredFactors]):
         return 4 * layers - 1 + (self.decoding > 0)
 
     @property
-    def degree(self) -> float:
-        return degree_of(self.link)
+    def updates(self) -> WeightsOfLayers:
+        """How the weights of all layers are updated."""
+        return WeightsOfLayers(
+            self.link, self.penalties_W, self.penalties_H, self.decoding, self.solver
+        )
 
     def begin(self, weights: Sequence[Array], H: Array) -> LayeredFactors:
         """The factors that the stage starts from. Codes of several layers are computed here."""
@@ -184,7 +173,7 @@ class LayeredStage(Stage[LayeredFactors]):
         factors = LayeredFactors(
             weights, Z, (one,) * layers, sums, memories=(None,) * (layers + 1), residual=zero
         )
-        factors = self._unit(factors, weights)
+        factors = self.updates.unit(factors, weights)
         return replace(factors, importance=self._relative(factors.sums, one))
 
     def _relative(self, sums: LayerSums, one: Array) -> tuple[Array, ...]:
@@ -220,7 +209,7 @@ class LayeredStage(Stage[LayeredFactors]):
         if graph is not None:
             rough = (graph.roughness(coded.H),)
             coded = replace(coded, sums=coded.sums._replace(roughness=rough))
-        swept = self._update_weights(coded)
+        swept = self.updates.updated(coded)
         return replace(swept, fits=self._fits(swept))
 
     def on_graph(
@@ -298,7 +287,7 @@ class LayeredStage(Stage[LayeredFactors]):
         R, R_H = self.penalties_W[layer], self.penalties_H[layer]
         value = inner(W, 0 * W)
         if R.active:
-            value = value + inner(R.columns(W), self._energy(factors, layer))
+            value = value + inner(R.columns(W), self.updates.energy(factors, layer))
         if R_H.active:
             totals = factors.sums.totals[layer]
             value = value + R_H.quadratic.of_codes(totals, S)
@@ -336,127 +325,6 @@ class LayeredStage(Stage[LayeredFactors]):
             sums_over_samples(_sums, self._count_of_sums(layers), self.X, Z, problem), layers
         )
 
-    def _update_weights(self, factors: LayeredFactors) -> LayeredFactors:
-        for layer in reversed(range(len(factors.weights))):
-            W, memory, mapping = self._update_layer(factors, layer)
-            before = factors.weights
-            a = to_double(factors.importance[layer][..., 0, 0])  # tiny codes make it large
-            residual = factors.residual + a * a * mapping
-            weights = (*before[:layer], W, *before[layer + 1 :])
-            memories = (*factors.memories[:layer], memory, *factors.memories[layer + 1 :])
-            moved = replace(factors, weights=weights, memories=memories, residual=residual)
-            factors = self._unit(moved, before)
-        return factors
-
-    def _update_layer(
-        self, factors: LayeredFactors, layer: int
-    ) -> tuple[Array, SolverMemory, Array]:
-        """W_l, with columns of any norm, and what their growth costs the layers above.
-
-        In the variables w_j √e_j, with e_j the energy of a part, a penalty counts all columns
-        alike, and steps are equally long.
-        """
-        W, squares = factors.weights[layer], self._energy(factors, layer)
-        xp = namespace(W)
-        left, S, Q = self._quadratic_of(factors, layer)
-        # A part that almost no sample uses stays as it is, so that one can use it later.
-        used = squares > epsilon(W) * xp.max(squares, axis=-1, keepdims=True)
-        all_used = bool(xp.all(used))
-        if not all_used:
-            unused = xp.where(used, 0 * W, W) @ S
-            Q = xp.where(used, Q - (unused if left is None else left @ unused), W)
-            S = xp.where(used & used.mT, S, 0 * S)
-        d = xp.where(used, xp.sqrt(divisor(squares)), xp.ones_like(squares))
-        growth = self._cost_of_growth(factors, layer).mT / factors.importance[layer]
-        ridge = xp.where(used, growth / (d * d), xp.ones_like(d))
-        B = S / (d * d.mT) + eye(S.shape[-1], S) * ridge
-        start = W * d
-        size = inner(start, start)
-        # By columns, as the solver of arrays wants it: it would hold a copy beside this one.
-        Q = np.divide(Q.mT, d.mT, order="C").mT if is_numpy(Q) else Q / d
-        F, memory, mapping = self.solver.update(
-            weights_problem(left, B, Q, self.penalties_W[layer]), start, factors.memories[layer]
-        )
-        del start, Q  # as large as W_1
-        F = F / d
-        return F if all_used else choose(used, F, W), memory, mapping * size
-
-    def _quadratic_of(
-        self, factors: LayeredFactors, layer: int
-    ) -> tuple[Array | None, Array, Array]:
-        """A, S and Q of ½⟨W, A W S⟩ − ⟨Q, W⟩, what W_l has to lower, over a_l. A is None for I.
-
-        With K of `decoding_gram` for the layer below and M = (W_{l+1} … W_LH_L)(…)ᵀ, the loss of
-        the decoding adds ½ b ⟨W, K W M⟩. The sum has this form in the first and in the last layer
-        only. In others, and where growing columns cost codes their penalty, the largest eigenvalue
-        stands for K: this bounds the loss from above and touches it at W.
-        """
-        S, Q = factors.sums.S[layer], factors.sums.Q[layer]
-        if not self.decoding:
-            return None, S, Q
-        b, W = self.decoding / factors.importance[layer], factors.weights[layer]
-        below, above = factors.weights[:layer], factors.weights[layer + 1 :]
-        M, (C,) = factors.sums.S[-1], factors.sums.cross
-        if above:
-            T = product(above)
-            M, C = T @ M @ T.mT, matmul(C, T.mT)
-        if not below:
-            C = b * C
-            C += Q  # in place: as large as W_1
-            return None, S + b * M, C
-        ridges = ridges_of(below, self.penalties_W)
-        K = decoding_gram(below, factors.grams[0], ridges, factors.importance)
-        C = matmul(product(below).mT, C)
-        if not above and not self.penalties_H[layer].active and self.graph is None:
-            return eye(K.shape[-1], K) + b * K, S, Q + b * C
-        largest = spectral_bound(K)
-        return None, S + b * largest * M, Q + b * (C + (largest * W - K @ W) @ M)
-
-    def _energy(self, factors: LayeredFactors, layer: int) -> Array:
-        """‖h_j‖² of every part, and b times that of its codes in the decoding: (…, 1, k_l)."""
-        own = diagonal(factors.sums.S[layer])
-        if not self.decoding:
-            return own
-        top = factors.sums.S[-1]
-        if layer + 1 == len(factors.weights):
-            return (1 + self.decoding) * own
-        T = product(factors.weights[layer + 1 :])
-        return own + self.decoding * column_dots((T @ top).mT, T.mT)
-
-    def _cost_of_growth(self, factors: LayeredFactors, layer: int) -> Array:
-        """e with ½ Σ_j e_j c_j² + const. ≥ the change of f when row j of H_l is multiplied by c_j,
-        and all weights above are brought back to unit norm: (…, k_l, 1).
-
-        Where a cost grows with a lower power of c_j, its tangent in c_j² bounds it.
-        """
-        sums, a = factors.sums, factors.importance
-        S, R_H = sums.S[layer], self.penalties_H[layer]
-        cost = 0 * sums.totals[layer]
-        if R_H.active:
-            own = namespace(S).linalg.diagonal(R_H.quadratic.gradient(S) + 0 * S)[..., None]
-            cost = a[layer] * (own + R_H.linear * sums.totals[layer])
-        if layer + 1 == len(factors.weights):
-            return cost + added(sums.roughness) if sums.roughness else cost
-        W, S, Q = factors.weights[layer + 1], sums.S[layer + 1], sums.Q[layer + 1]
-        xp = namespace(W)
-        rows = (W @ S - 2 * Q) * W
-        misfit = sums.squares[layer] + xp.sum(rows, axis=-1, keepdims=True)
-        above = a[layer + 1] * xp.maximum(misfit, 0 * misfit)
-        above = above + (W * W) @ self._cost_of_growth(factors, layer + 1)
-        R = self.penalties_W[layer + 1]
-        if R.active:
-            energy = self._energy(factors, layer + 1)
-            above = above + a[layer + 1] * ((W * R.gradient(W)) @ energy.mT)
-        return cost + above / self.degree
-
-    def _unit(self, factors: LayeredFactors, before: Sequence[Array]) -> LayeredFactors:
-        """Columns of unit norm; the codes take the scale."""
-        weights, scales = unit_weights(factors.weights, self.link, before)
-        roots = [scale ** (1 / self.degree) for scale in scales[:-1]]
-        tall = namespace(scales[0]).concat([*roots, scales[-1]], axis=-2)
-        sums = scaled_sums(factors.sums, scales, roots)
-        return replace(factors, weights=weights, codes=factors.codes * tall, sums=sums)
-
     def result(self, factors: LayeredFactors) -> Result:
         """The factors for users, in the scale of `canonical`."""
         weights, scale = canonical(factors.weights, factors.sums, self.X.shape[-1], self.link)
@@ -486,6 +354,6 @@ class LayeredStage(Stage[LayeredFactors]):
                 tuple(forget * old + new for old, new in zip(*pair, strict=True)) for pair in pairs
             ]
             factors = replace(factors, sums=LayerSums(*faded))
-        moved = self._update_weights(factors)
+        moved = self.updates.updated(factors)
         error = squared_error(self.X, weights, self.link, factors.H)
         return Learned(moved.weights, moved.sums, *before, error)
