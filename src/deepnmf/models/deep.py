@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from deepnmf.models.settings import (
     plan_of,
 )
 from deepnmf.models.stream import learn_batch
+from deepnmf.models.strengths import STRENGTHS, strengths_of, with_strength
 from deepnmf.penalties import Penalty, TopLayer
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.solvers import Solver
@@ -199,6 +200,20 @@ class DeepNMF(MatrixFactorization):
     callback: Callback | None = None
     verbose: bool = False
     random_state: Seed = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters and, with `deep`, the strengths `mu` and `lam` of the penalties."""
+        params: dict[str, Any] = super().get_params(deep)
+        return params | strengths_of(self) if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters, also `mu` and `lam` where a model has such penalties."""
+        for name, option in STRENGTHS.items():
+            if name in params:
+                setting = params.get(option, getattr(self, option))
+                params[option] = with_strength(name, setting, params.pop(name))
+        super().set_params(**params)
+        return self
 
     def _plan(self) -> Plan:
         """The plan that the parameters describe. Refuses settings that cannot work."""

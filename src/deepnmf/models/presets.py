@@ -9,13 +9,14 @@ Each is a function that returns a `DeepNMF`. Besides `mu` and `lam`, it takes wh
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
 
 from deepnmf.models.deep import DeepNMF
+from deepnmf.models.strengths import STRENGTHS
 from deepnmf.penalties import Penalty, Ridge, SquaredL1, TopLayer
 from deepnmf.solvers import Nesterov, ProjectedGradient, Solver
 from deepnmf.terminal.text import one_line
@@ -80,7 +81,9 @@ def _model(
     name: str, layer_sizes: Sizes, fixed: dict[str, Any], settings: dict[str, Any]
 ) -> DeepNMF:
     """A `DeepNMF` with the settings that make a preset, and those of the user."""
-    options = [*inspect.signature(DeepNMF).parameters][1:]
+    own = [name for name, option in STRENGTHS.items() if option in fixed]
+    first, *others = (parameter.name for parameter in fields(DeepNMF))
+    options = [first, *own, *(option for option in others if option not in fixed)]
     for option in settings:
         if option in fixed:
             raise TypeError(
@@ -90,6 +93,11 @@ def _model(
         if option in ("mu", "lam"):
             sparse = "sdnmf_l" if option == "mu" else "sdnmf_r"
             raise TypeError(f"{name} has no {option}: {sparse}, sdnmf_rl1 and sdnmf_rl2 have it.")
+        if option == "n_components":
+            raise TypeError(
+                f"{name} has no n_components: give the number of parts in each layer as "
+                "layer_sizes, such as (64, 16), or 16 for one layer."
+            )
         if option not in options:
             near = difflib.get_close_matches(option, options, 1)
             hint = f" Did you mean {near[0]!r}?" if near else f" It takes {', '.join(options)}."
