@@ -32,10 +32,10 @@ def test_the_option_is_named(options, call, data, tmp_path):
 
 def test_the_status_names_options(call, data, tmp_path):
     out = call("fit", data, "-o", tmp_path / "m", "--layers", "8,5", *FEW)[1]
-    assert "stopped at --max-iter 5 with" in out
-    assert "(--tol 1e-06). Raise --max-iter for" in out
+    assert "stopped at --max-iter 5, still falling by" in out
+    assert "(--tol 1e-06): raise --max-iter, or --tol if" in out
     out = call("fit", data, "-o", tmp_path / "m", "--layers", "4", "--max-iter", "1")[1]
-    assert "stopped at --max-iter 1 before it could converge" in out
+    assert "stopped at --max-iter 1 (--tol 1e-06): raise --max-iter" in out
 
 
 def test_what_fit_warns_of_is_shown(call, data, tmp_path):

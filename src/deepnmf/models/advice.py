@@ -47,32 +47,28 @@ def status(run: Run, tol: float, max_iter: int) -> tuple[str, bool]:
     if run.reason == "interrupted":
         return (
             f"interrupted by Ctrl-C after {run.all_sweeps} sweeps, {run.sweeps} of them over all "
-            "layers: the model is the best so far. Fit again to continue: with a checkpoint from "
-            "here, without one from the start.",
+            "layers: the model is the best so far. With a checkpoint, fit again to continue.",
             True,
         )
     if run.reason == "converged":
         return (
-            f"converged: sweep {run.sweeps} lowered the objective by less than tol={tol:g} times "
-            "its value, or the relative error is below tol.",
+            f"converged after {run.sweeps} sweeps (tol={tol:g}).",
             False,
         )
     if run.reason == "stalled":
         return (
-            f"stopped after sweep {run.sweeps}, as the next one raised the objective: rounding "
-            "hides further progress. The model is as it was before that sweep. For a better fit, "
-            'use float64, fewer parts or, instead of scaling="paper", scaling="fixed".',
+            f"stopped after sweep {run.sweeps}: the next one raised the objective, as rounding "
+            "hides further progress. For a better fit, use float64, fewer parts, or "
+            'scaling="fixed".',
             True,
         )
     if tol == 0 or max_iter == 0:
-        return f"did the max_iter={max_iter} sweeps asked for (tol is not used).", False
+        return f"did the max_iter={max_iter} sweeps asked for.", False
     fall = _fall_per_sweep([record for record in run.history if record["stage"] == "finetune"])
-    falling = "before it could converge"
-    if math.isfinite(fall):
-        falling = f"with the objective still falling by {fall:.1e} of its value per sweep"
+    falling = f", still falling by {fall:.0e} per sweep" if math.isfinite(fall) else ""
     return (
-        f"stopped at max_iter={max_iter} {falling} (tol={tol:g}). Raise max_iter for a better fit, "
-        "or tol if this one is good enough.",
+        f"stopped at max_iter={max_iter}{falling} (tol={tol:g}): raise max_iter, or tol if this is "
+        "good enough.",
         True,
     )
 
