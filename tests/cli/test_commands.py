@@ -66,7 +66,7 @@ def test_fit_transform_evaluate_info_on_a_named_data_set(call, tmp_path):
     code, out, err = call("evaluate", target, "digits", "--repeats", "2")
     assert (code, err) == (0, "")
     for label in ("NMI", "NP", "ER", "AMI", "ARI", "accuracy"):
-        assert re.search(rf"^{label} +\d+\.\d{{4}} +\d+\.\d{{4}}$", out, re.M)
+        assert re.search(rf"^{label} +\d+\.\d{{4}} +\d+\.\d{{4}}  \w+ \w+", out, re.M)
     code, out, _ = call("evaluate", target, "digits", "--repeats", "2", "--json")
     scores = json.loads(out)
     assert 0.2 < scores["nmi"] < 1

@@ -22,7 +22,7 @@ def evaluate(
 ) -> None:
     """Cluster the codes with K-means and score them against labels."""
     from deepnmf.evaluation import cluster_scores
-    from deepnmf.evaluation.metrics import SCORES
+    from deepnmf.evaluation.metrics import IN_WORDS, SCORES
     from deepnmf.models.storage import load_stored
 
     inputs.one_of("--normalize-codes", normalize_codes, inputs.NORMALIZE)
@@ -49,9 +49,8 @@ def evaluate(
         say_json(dict(scores))
         return
     rows = [
-        (label, f"{scores[name]:.4f}", f"{scores[f'{name}_std']:.4f}")
+        (label, f"{scores[name]:.4f}", f"{scores[f'{name}_std']:.4f}", IN_WORDS[name])
         for name, label in SCORES.items()
     ]
     say(f"K-means with {scores.n_clusters} clusters on {codes.shape[0]} codes, {repeats} runs")
-    say(table(("score", "mean", "deviation"), rows))
-    say("NMI, NP, AMI, ARI and accuracy: higher is better; ER: lower. AMI and ARI are 0 by chance.")
+    say(table(("score", "mean", "deviation", "what it is"), rows, texts=1))

@@ -74,15 +74,17 @@ def say_error(text: str) -> None:
     typer.echo(f"error: {' '.join(printable(text).split())}", err=True)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A plain table: the first column aligned left, the others right."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 0) -> str:
+    """A plain table: the first column and the last `texts` ones aligned left, the others right."""
     cells = [list(head), *(list(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines = []
     for row in cells:
-        first = row[0].ljust(widths[0])
-        rest = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join([first, *rest]).rstrip())
+        aligned = [
+            cell.rjust(width) if 0 < column < len(widths) - texts else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(aligned).rstrip())
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
 

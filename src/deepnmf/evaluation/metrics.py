@@ -74,6 +74,15 @@ SCORES: dict[str, str] = {
     "accuracy": "accuracy",
 }
 """The label of every score, for tables and pages, in the order in which they are shown."""
+IN_WORDS: dict[str, str] = {
+    "nmi": "information that clusters and classes share; 1: they are the same",
+    "naive_precision": "share of each class in its main cluster; 1 for a single cluster too",
+    "error_rate": "distance between clusters and classes; 0: they are the same",
+    "ami": "NMI corrected for chance; 0: no better than chance",
+    "ari": "pairs of samples that agree, corrected for chance; 0: no better than chance",
+    "accuracy": "share of samples in the cluster that stands for their class",
+}
+"""What every score is, in words."""
 
 
 def _labels(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
