@@ -68,6 +68,7 @@ def test_the_small_version_runs(name, tmp_path):
     assert scores.notna().all().all()
     assert (scores.max() <= 1 + 1e-9).all()
     text = tables.markdown(experiment, rows)
+    assert f"A small version. `deepnmf reproduce {name} --full`" in text
     first = text.split("\n| --- ")[1].split("\n\n")[0].splitlines()[1:]
     boxes = set(counts.reset_index(level="fit", drop=True).index)
     assert {line.split(" | ")[0][2:] for line in first} == {

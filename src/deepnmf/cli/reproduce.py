@@ -66,6 +66,8 @@ def reproduce(
         rows = of_one_setting(read(path), [fit.key for fit in experiment.fits], path)
     for file in write(experiment, rows, folder):
         say(f"written  {file}")
+    if experiment.small:
+        say("This is a small version: fewer parts, folds and runs than the paper's. Use --full.")
 
 
 def run_all(experiment: Experiment, path: Path, device: str, dataset: Dataset) -> pd.DataFrame:

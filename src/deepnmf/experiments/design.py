@@ -108,6 +108,8 @@ class Experiment:
     """The scores that are drawn as lines over the settings that vary."""
     sizes: bool = False
     """Whether the held-out error and the stability are drawn over the sizes of the layers."""
+    small: bool = False
+    """Whether it is a small version of one of the paper's."""
 
 
 def load(name: str, full: bool = False) -> Experiment:
@@ -150,6 +152,7 @@ def from_table(name: str, table: Table, full: bool) -> Experiment:
         first_folds=int(table.get("first_folds", folds)),
         boxes=tuple(table.get("boxes", ())),
         lines=tuple(table.get("lines", ())),
+        small=not full,
         **{key: table[key] for key in ("normalize", "runs", "kmeans", "classes") if key in table},
     )
 

@@ -45,6 +45,11 @@ def markdown(experiment: Experiment, rows: pd.DataFrame) -> str:
     count = rows.groupby(["name", "group"], sort=False).size()
     each = f"{count.min()}" if count.min() == count.max() else f"{count.min()} to {count.max()}"
     lines += [f"Means and deviations over {each} rows: folds, seeds, K-means runs.", ""]
+    if experiment.small:
+        lines += [
+            f"A small version. `deepnmf reproduce {experiment.name} --full`: the paper's.",
+            "",
+        ]
     has_paper = any(scoring.paper for fit in experiment.fits for scoring in fit.scorings)
     for metrics in (PAPERS, CORRECTED, ABOUT):
         asked = ("stability",) if experiment.stability else ()
