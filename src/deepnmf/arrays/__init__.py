@@ -4,3 +4,4 @@ from deepnmf.arrays.array import *
 from deepnmf.arrays.kinds import *
 from deepnmf.arrays.operations import *
 from deepnmf.arrays.passes import *
+from deepnmf.arrays.spectra import *

@@ -9,11 +9,9 @@ from deepnmf.arrays.draws import draw_for_samples
 from deepnmf.arrays.kinds import Array, is_blocked, is_numpy, is_sparse, namespace
 from deepnmf.arrays.operations import (
     divisor,
-    eigh,
     gram,
     in_order,
     matmul,
-    orthonormal,
     positive,
     product_transposed,
     repeated,
@@ -22,6 +20,7 @@ from deepnmf.arrays.operations import (
     to_double,
     transposed_product,
 )
+from deepnmf.arrays.spectra import eigh, orthonormal
 
 
 def truncated_svd(X: Array, k: int) -> tuple[Array, Array, Array]:
