@@ -104,19 +104,23 @@ def test_transform_gives_the_codes_of_training(name, graph, X):
 
 
 def test_a_new_sample_is_the_minimum_beside_its_neighbours(X, digits):
-    """min_{h ≥ 0} ½‖x − Wh‖² + ½ g Σ_j a_j ‖h − h_j‖² over its nearest samples, by L-BFGS-B."""
+    """min_{h ≥ 0} ½‖x − Wh‖² + ½ g Σ_j a_j ‖h − h_j‖² over its nearest samples, by L-BFGS-B;
+    a_j ∝ exp(−d_j²/s²)."""
     model = deepnmf.dnmf(6, graph="data", graph_strength=0.5, **SETTINGS).fit(X)
     new = normalize(digits[300:320])
     Z, near, W = model.transform(new), model.graph_, model.weights_[0]
     unit = np.linalg.norm(W, axis=0)  # weights of unit norm, as in training
     for x, z in zip(new, Z, strict=True):
-        nearest = np.argsort(-(X @ x))[:5]
+        nearest = np.argsort(-(X @ x))[:10]
+        d = np.linalg.norm(X[nearest] - x, axis=1)
+        a = np.exp(-(d**2) / max(d[1], d.mean() / 2) ** 2)
+        a = a / a.sum()
         h_j = near.codes[nearest] * unit
 
-        def cost(h, x=x, h_j=h_j):
+        def cost(h, x=x, h_j=h_j, a=a):
             r, apart = W / unit @ h - x, h - h_j
-            value = r @ r / 2 + near.weight / 2 * np.mean(np.sum(apart**2, axis=1))
-            return value, (W / unit).T @ r + near.weight * np.mean(apart, axis=0)
+            value = r @ r / 2 + near.weight / 2 * a @ np.sum(apart**2, axis=1)
+            return value, (W / unit).T @ r + near.weight * a @ apart
 
         best = minimize(cost, z * unit, jac=True, method="L-BFGS-B", bounds=[(0, None)] * 6,
                         options={"ftol": 1e-15, "gtol": 1e-12})  # fmt: skip
@@ -180,7 +184,7 @@ def test_a_stack_is_its_runs(X):
         assert run.history[-1]["objective"] == pytest.approx(
             alone.history[-1]["objective"], rel=1e-4
         )
-        assert (run.near.S != alone.near.S).nnz <= 0.02 * alone.near.S.nnz
+        assert abs(run.near.S - alone.near.S).sum() <= 0.02 * alone.near.S.sum()
 
 
 @pytest.mark.parametrize("unit", [2.0**10, 2.0**-150])
@@ -342,14 +346,47 @@ def test_samples_are_known_by_their_entries(rng):
 
 def test_all_searches_find_the_same(rng):
     Z = rng.random((300, 8))
-    exact = neighbor_graph(Z, 5)
-    similar = normalize(Z) @ normalize(Z).T - 2 * np.eye(300)
-    places = np.argsort(-similar, axis=1)[:, :5]
+    exact = neighbor_graph(Z, 5).toarray()
+    unit = normalize(Z)
+    d = np.linalg.norm(unit[:, None] - unit[None], axis=2) + 9 * np.eye(300)
+    places = np.argsort(d, axis=1)[:, :5]
+    near = np.take_along_axis(d, places, axis=1)
+    s = np.maximum(near[:, 1], near.mean(axis=1) / 2)
     A = np.zeros((300, 300))
-    np.put_along_axis(A, places, 1, axis=1)
-    np.testing.assert_array_equal(exact.toarray(), np.maximum(A, A.T))
-    assert (neighbor_graph(torch.tensor(Z), 5) != exact).nnz == 0
-    assert (neighbor_graph(scipy.sparse.csr_array(Z), 5) != exact).nnz == 0
+    np.put_along_axis(A, places, np.exp(-(near**2) / (s[:, None] * s[places])), axis=1)
+    np.testing.assert_allclose(exact, (A + A.T) / 2, rtol=1e-9)
+    for other in (torch.tensor(Z), scipy.sparse.csr_array(Z)):
+        np.testing.assert_allclose(neighbor_graph(other, 5).toarray(), exact, rtol=1e-9)
+
+
+def test_the_order_of_samples_does_not_matter(X, rng):
+    """Samples in another order have the same graph, objective and codes."""
+    order = rng.permutation(len(X))
+    A = neighbor_graph(X, 10)
+    np.testing.assert_allclose(
+        neighbor_graph(X[order], 10).toarray(), A[order][:, order].toarray(), rtol=1e-9, atol=1e-12
+    )
+    few = SETTINGS | {"max_iter": 40, "tol": 0}
+    start = deepnmf.starts.Given(deepnmf.sdnmf_l((12, 6), **few).fit(X).weights_)
+    own, mixed = (
+        deepnmf.sdnmf_l((12, 6), graph="codes", start=start, **few).fit(data)
+        for data in (X, X[order])
+    )
+    assert mixed.history_[-1]["objective"] == pytest.approx(own.history_[-1]["objective"], rel=1e-6)
+    np.testing.assert_allclose(mixed.graph_.codes, own.graph_.codes[order], rtol=1e-3, atol=1e-4)
+
+
+def test_equal_samples_have_a_graph(rng):
+    """Weights are finite where the nearest samples are equal, and all of them can be."""
+    Z = np.concatenate([np.tile(rng.random(8), (7, 1)), rng.random((20, 8))])
+    for samples in (Z, Z[:7]):
+        A = neighbor_graph(samples, 3)
+        assert np.isfinite(A.data).all()
+        assert (A.sum(axis=1) > 0).all()
+    assert (
+        neighbor_graph(2.0**-300 * Z, 3).toarray().tobytes()
+        == neighbor_graph(Z, 3).toarray().tobytes()
+    )
 
 
 @pytest.mark.long
@@ -361,4 +398,5 @@ def test_many_samples_are_searched_approximately(rng, monkeypatch):
     monkeypatch.setattr(searching, "EXACT", 100)
     near = neighbor_graph(Z, 5)
     assert near.multiply(exact).nnz > 0.98 * exact.nnz
+    assert abs(near - exact).sum() < 0.05 * exact.sum()
     assert (neighbor_graph(Z, 5) != near).nnz == 0

@@ -21,7 +21,7 @@ def cluster(
     method: str = typer.Option(
         "graph", help="graph (of nearest neighbours), kmeans, or leiden, which finds the number."
     ),
-    neighbors: int = typer.Option(5, min=1, help="The nearest samples that each is linked to."),
+    neighbors: int = typer.Option(10, min=1, help="The nearest samples that each is linked to."),
     seed: int = typer.Option(0, min=0, max=2**32 - 1, help="The same seed, the same clusters."),
     as_json: AsJson = False,
 ) -> None:

@@ -87,9 +87,9 @@ class Extrapolated(Generic[F]):
         stage, factors = self.stage.on_graph(S, moving.now, strength)
         return Extrapolated(stage), Moving(factors, factors)
 
-    def plain_codes(self, moving: Moving[F]) -> Array:
+    def first_codes(self, moving: Moving[F]) -> Array:
         """As in the stage."""
-        return self.stage.plain_codes(moving.now)
+        return self.stage.first_codes(moving.now)
 
     @property
     def graph_weight(self) -> Array:

@@ -80,8 +80,8 @@ class GraphSource(Protocol):
         """How many graphs a fit makes from its codes; 0 if the graph is known from the start."""
 
     def of(self, X: Array, codes: Array) -> scipy.sparse.csr_array:
-        """A for X (…, m, n) and codes without a graph (…, k, n): of several runs, the blocks of a
-        diagonal."""
+        """A for X (…, m, n) and codes of layer 1 without a graph (…, k, n), of parts of unit norm:
+        of several runs, the blocks of a diagonal."""
 
 
 class Neighborhood(NamedTuple):
@@ -89,17 +89,16 @@ class Neighborhood(NamedTuple):
 
     S: scipy.sparse.csr_array
     """Of several runs, the blocks of a diagonal."""
-    plain: Array
-    """The codes (…, k, n) that the samples have without the graph."""
     weight: Array
     """λ c per run, (…, 1, 1)."""
 
     def runs(self) -> Iterator[Neighborhood]:
         """That of every run, in order."""
-        n = self.plain.shape[-1]
-        for place, index in enumerate(np.ndindex(stack_shape(self.plain))):
+        places = list(np.ndindex(stack_shape(self.weight)))
+        n = self.S.shape[0] // len(places)
+        for place, index in enumerate(places):
             own = slice(place * n, (place + 1) * n)
-            yield Neighborhood(self.S[own, own], self.plain[index], self.weight[index])
+            yield Neighborhood(self.S[own, own], self.weight[index])
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ from deepnmf.starts import best_scale
 ALONE, TOGETHER = 10, 30
 """How many of the last sweeps say whether one layer, or all together, have converged."""
 PLAIN = 10
-"""Updates of all codes until those of the last layer have forgotten a graph."""
+"""Updates of all codes until they have forgotten a graph."""
 
 
 def _lowered(
@@ -224,11 +224,11 @@ class LayeredStage(Stage[LayeredFactors]):
     def counted(self) -> float:
         return self.layer_weights[-1] + self.decoding
 
-    def plain_codes(self, factors: LayeredFactors) -> Array:
+    def first_codes(self, factors: LayeredFactors) -> Array:
         problem, Z = self._problem(factors), factors.codes
         for _ in range(PLAIN):
             Z, _, _ = problem.lower(self.X, Z, self.solver, None)
-        return split_rows(Z, factors.weights)[-1]
+        return problem.decoded(split_rows(Z, factors.weights), 0)
 
     def recipe(self, factors: LayeredFactors) -> Recipe:
         """How to compute lost codes again."""

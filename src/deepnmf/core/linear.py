@@ -30,7 +30,7 @@ from deepnmf.arrays import (
     trace,
 )
 from deepnmf.core.decode import product
-from deepnmf.core.passes import Sums, add_up, nonnegative_least_squares, update_codes
+from deepnmf.core.passes import Sums, add_up, update_codes
 from deepnmf.core.stage import Stage
 from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import weights_problem
@@ -142,9 +142,6 @@ class LinearStage(Stage[Factors]):
         H = now.H + beta * (now.H - before.H)
         Q = now.sums.Q + beta * (now.sums.Q - before.sums.Q)
         return replace(now, weights=weights, H=positive(H), sums=Sums(matmul(H, H.mT), Q))
-
-    def plain_codes(self, factors: Factors) -> Array:
-        return nonnegative_least_squares(self.X, factors.basis, self.penalty_H)
 
     def slim(self, factors: Factors) -> Factors:
         """A sweep that begins with the codes needs no X Hᵀ."""

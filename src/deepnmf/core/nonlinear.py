@@ -38,9 +38,6 @@ from deepnmf.links import Link
 from deepnmf.solvers.base import SolverMemory
 from deepnmf.solvers.quadratic import weights_problem
 
-PLAIN = 10
-"""Rounds of steps until codes have forgotten a graph."""
-
 
 @dataclass(frozen=True)
 class NonlinearFactors:
@@ -144,14 +141,6 @@ class NonlinearStage(Stage[NonlinearFactors]):
         """The factors at F + β (F − F_before), made feasible."""
         weights = self.weights_beyond(now.weights, before.weights, beta)
         return replace(now, weights=weights, H=ahead(now.H, before.H, beta))
-
-    def plain_codes(self, factors: NonlinearFactors) -> Array:
-        P = transposed_product(factors.weights[0], self.X, by_rows=True)
-        chain = Chain.forward(self.link, factors.weights, factors.H, factors.first_gram, P)
-        variable, t = Variable(chain.depth, codes=True, penalty=self.penalty_H), None
-        for _ in range(PLAIN):
-            chain, t, _ = steps(chain, variable, t)
-        return chain.codes[-1]
 
     def dead(self, factors: NonlinearFactors) -> Array:
         """Units of all layers that reach nothing, or that nothing reaches, per run."""

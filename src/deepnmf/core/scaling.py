@@ -117,12 +117,6 @@ def grounded(
     return tuple(fixed), H
 
 
-def row_ratio(H: Array, other: Array) -> Array:
-    """c with H = c ∘ `other`, for codes that differ in scale alone: (…, k, 1)."""
-    sizes = (_roots(namespace(F).sum(F * F, axis=-1, keepdims=True)) for F in (H, other))
-    return next(sizes) / next(sizes)
-
-
 def balanced(W: Array, H: Array) -> tuple[Array, Array]:
     """W and H about equally large, if they were very far apart. Powers of 2 move the scale, so the
     product stays the same to the last bit.

@@ -15,6 +15,7 @@ from deepnmf.arrays import (
     Dense,
     added,
     ahead,
+    column_dots,
     divisor,
     epsilon,
     namespace,
@@ -22,11 +23,12 @@ from deepnmf.arrays import (
     squared_norm,
 )
 from deepnmf.core.graph import Graph
+from deepnmf.core.passes import nonnegative_least_squares
 from deepnmf.core.revival import count_dead
 from deepnmf.core.scaling import Scaling
 from deepnmf.core.strengths import mean_square
 from deepnmf.links import Identity
-from deepnmf.penalties import Penalty
+from deepnmf.penalties import Penalty, Zero
 from deepnmf.solvers import Solver
 from deepnmf.solvers.quadratic import nearest
 
@@ -168,10 +170,12 @@ class Stage(Descent[F]):
             weights, H = Scaling((False,) * len(weights), unit_rows=True).fix_rows(weights, H)
         return Result(weights, H, square=mean_square(self.X) if self.canonical else None)
 
-    @abstractmethod
-    def plain_codes(self, factors: F) -> Array:
-        """The codes of the last layer without a graph, for these weights: for neighbours, not for
-        users, so they need not be solved to the end."""
+    def first_codes(self, factors: F) -> Array:
+        """The codes of layer 1 without a graph, for these weights, of parts of unit norm: for
+        neighbours, not for users, so they need not be solved to the end."""
+        W = factors.weights[0]
+        unit = W / divisor(namespace(W).sqrt(column_dots(W, W)))
+        return nonnegative_least_squares(self.X, unit, Zero())
 
     def on_graph(self, S: scipy.sparse.csr_array, factors: F, strength: float) -> tuple[Self, F]:
         """This stage with a graph of the samples, and the factors to continue from. The penalty

@@ -20,7 +20,7 @@ from deepnmf.core.history import Record, sweeps_of
 from deepnmf.core.layer_factors import LayeredFactors
 from deepnmf.core.loop import descend
 from deepnmf.core.plan import ROUGH, Plan
-from deepnmf.core.scaling import balanced, grounded, row_ratio
+from deepnmf.core.scaling import balanced, grounded
 from deepnmf.core.stage import Factorized, Stage
 from deepnmf.core.watch import Listener, Point, Reason, Watch
 from deepnmf.links import Link
@@ -149,19 +149,19 @@ def _train_on_graph(
         limit = plan.max_iter // (left + 1)  # every graph gets its share of the sweeps
         rough = descend(stage, factors, ROUGH, limit, watch, stage_name="finetune")
         factors, done = rough.factors, int(np.max(rough.sweeps))
-    alone, first = done, True
+    alone = done
     for graphs in range(left, 0, -1):
-        S = normalised(source.of(X, factors.H if first else stage.plain_codes(factors)))
+        codes = stage.first_codes(factors) if source.renewals else factors.H
+        S = normalised(source.of(X, codes))
         stage, factors = stage.on_graph(S, factors, source.strength)
         limit = done + (plan.max_iter - done) // graphs
         tol = plan.tol if graphs == 1 else max(plan.tol, ROUGH)
         ended = descend(stage, factors, tol, limit, watch, stage_name="finetune", done=done)
-        factors, done, first = ended.factors, int(np.max(ended.sweeps)), False
+        factors, done = ended.factors, int(np.max(ended.sweeps))
     weights, H, *extras = stage.result(factors)
     if done == alone:  # no sweep has seen a graph, so codes do not know neighbours
         return Trained(weights, H, watch.history, ended.sweeps, ended.reasons, tuple(extras))
-    plain = stage.plain_codes(factors) * row_ratio(H, factors.H)
-    near = Neighborhood(S, plain, stage.graph_weight)
+    near = Neighborhood(S, stage.graph_weight)
     return Trained(weights, H, watch.history, ended.sweeps, ended.reasons, tuple(extras), near)
 
 

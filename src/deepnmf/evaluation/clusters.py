@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.cluster import KMeans
 
 from deepnmf.core.graph import normalised
@@ -20,6 +20,8 @@ from deepnmf.neighbors import nearest_of, neighbor_graph, unit_rows
 METHODS = ("graph", "kmeans", "leiden")
 RUNS = 10
 """Starts of K-means, of which the best counts."""
+RESTARTS = 300
+"""Of the Lanczos method, before another is tried."""
 NONE = -1
 """The cluster of a sample without one."""
 
@@ -68,7 +70,7 @@ def joined(A: scipy.sparse.csr_array, codes: np.ndarray, most: int) -> scipy.spa
     while count > most:
         inside = np.flatnonzero(piece == np.argmin(np.bincount(piece)))
         outside = np.flatnonzero(piece != piece[inside[0]])
-        near = nearest_of(codes[outside], codes[inside], 1)[:, 0]
+        near = nearest_of(codes[outside], codes[inside], 1).places[:, 0]
         cosines = np.sum(codes[inside] * codes[outside[near]], axis=1)
         best = int(np.argmax(cosines))
         pair = [inside[best], outside[near[best]]]
@@ -95,11 +97,21 @@ def _by_spectrum(A: scipy.sparse.csr_array, clusters: int, seed: int) -> np.ndar
         vectors = np.linalg.eigh(S.toarray())[1][:, -clusters:]
     else:
         start = np.random.default_rng(seed).uniform(-1, 1, n)
-        wide = min(n - 1, max(3 * clusters, 60))
-        vectors = eigsh(S.tocsc(), clusters, which="LA", v0=start, ncv=wide)[1]
+        vectors = _leading(S.tocsc(), clusters, start)
     return np.asarray(KMeans(clusters, n_init=RUNS, random_state=seed).fit_predict(
         unit_rows(vectors)
     ))  # fmt: skip
+
+
+def _leading(S: scipy.sparse.csc_array, count: int, start: np.ndarray) -> np.ndarray:
+    """The leading eigenvectors of S + I. Those of long thin groups are so close that they need the
+    inverse of a sparse matrix."""
+    wide = min(S.shape[0] - 1, max(3 * count, 60))
+    try:
+        vectors = eigsh(S, count, which="LA", v0=start, ncv=wide, maxiter=RESTARTS)[1]
+    except ArpackNoConvergence:
+        vectors = eigsh(S, count, sigma=2 + 1e-6, which="LM", v0=start)[1]
+    return np.asarray(vectors)
 
 
 def _by_leiden(A: scipy.sparse.csr_array, seed: int) -> np.ndarray:
@@ -110,7 +122,9 @@ def _by_leiden(A: scipy.sparse.csr_array, seed: int) -> np.ndarray:
     upper = scipy.sparse.triu(A, 1).tocoo()
     edges = np.column_stack([upper.row, upper.col]).tolist()
     graph = igraph.Graph(n=A.shape[0], edges=edges)
-    found = leidenalg.find_partition(graph, leidenalg.ModularityVertexPartition, seed=seed)
+    found = leidenalg.find_partition(
+        graph, leidenalg.ModularityVertexPartition, weights=upper.data.tolist(), seed=seed
+    )
     return np.asarray(found.membership)
 
 

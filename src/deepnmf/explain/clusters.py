@@ -70,14 +70,15 @@ def cluster(
     n_clusters: int | None = None,
     method: str = "graph",
     *,
-    neighbors: int = 5,
+    neighbors: int = 10,
     random_state: int = 0,
 ) -> Clusters:
     """Group samples by their codes.
 
-    Only the direction of a code counts. The parts of a model count alike, whatever their scale;
-    codes that are given are taken as they are. With a model that has a graph, samples are linked by
-    the codes that they have without it.
+    Only the direction of a code counts. In codes of a model, parts count as what they are in the
+    data, or alike above a link; codes that are given are taken as they are. K-means groups the
+    codes of the last layer. The other methods link samples by their codes of layer 1, which say
+    the most of them; with a model that has a graph, by the codes that they have without it.
 
     Parameters
     ----------
@@ -90,8 +91,8 @@ def cluster(
         "graph": spectral clustering of the graph of nearest neighbours, which finds groups of any
         shape. "kmeans": round groups; the best of ten starts. "leiden": the groups of highest
         modularity in the graph of neighbours (pip install 'deepnmf[clusters]').
-    neighbors : int, default=5
-        The number of nearest samples that each is linked to.
+    neighbors : int, default=10
+        The number of nearest samples that each is linked to; the nearest of them count the most.
     random_state : int, default=0
         The same seed gives the same clusters.
 
@@ -124,7 +125,7 @@ def cluster(
         raise ValueError(
             'n_clusters: give the number of clusters, or method="leiden", which finds one.'
         )
-    Z = _codes(model, X, plain=method != "kmeans")
+    Z, top = _codes(model, X, first=method != "kmeans")
     reached = int(np.any(Z != 0, axis=1).sum())
     if n_clusters is not None:
         wanted = whole_number("n_clusters", n_clusters, least=1)
@@ -137,13 +138,14 @@ def cluster(
     unit = np.asarray(unit_rows(Z))
     found = grouped(unit, method, n_clusters, neighbors, seed)
     sizes = np.bincount(found.labels[found.labels != NONE])
-    parts = tuple(_parts(unit[found.labels == number]) for number in range(len(sizes)))
+    shown = np.asarray(unit_rows(top))
+    parts = tuple(_parts(shown[found.labels == number]) for number in range(len(sizes)))
     return Clusters(found.labels, sizes, found.confidence, parts, method)
 
 
-def _codes(model: Any, X: Any, *, plain: bool) -> np.ndarray:
-    """The codes (n, k): given, or those of X, with parts of unit RMS; `plain` are those that a
-    graph has not moved."""
+def _codes(model: Any, X: Any, *, first: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The codes (n, k) to group, and those of the last layer (n, k_L): given, or those of X.
+    `first` are those of layer 1 that a graph has not moved."""
     if isinstance(model, MatrixFactorization):
         if X is None:
             raise ValueError(
@@ -151,12 +153,11 @@ def _codes(model: Any, X: Any, *, plain: bool) -> np.ndarray:
             )
         model = copy.copy(model)
         model._sklearn_output_config = {}  # the copy would share that of the model
-        if plain:
+        if first:
             model.__dict__.pop("graph_", None)
-        Z = model.set_output(transform="default").transform(X)
-        Z = np.asarray(to_numpy(Z.compute() if hasattr(Z, "compute") else Z), dtype=float)
-        rms = np.sqrt(np.mean(Z * Z, axis=0))
-        return Z / np.where(rms > 0, rms, 1)
+        model.set_output(transform="default")
+        top = _codes_of(model, X, len(model.weights_))
+        return (_codes_of(model, X, 1) if first and len(model.weights_) > 1 else top), top
     if X is not None:
         raise ValueError(
             "cluster: X goes with a fitted model of deepnmf. With codes, leave it out; with "
@@ -171,7 +172,18 @@ def _codes(model: Any, X: Any, *, plain: bool) -> np.ndarray:
             "cluster: give a fitted model and X, or codes (n_samples, k) that are finite numbers, "
             f"got {one_line(repr(model))}."
         )
-    return Z
+    return Z, Z
+
+
+def _codes_of(model: MatrixFactorization, X: Any, layer: int) -> np.ndarray:
+    """Codes of X at a layer, times the norm of what a unit code decodes to. Behind a link this is
+    no measure of a part: there, all have unit RMS."""
+    Z = model.transform(X, layer=layer)
+    Z = np.asarray(to_numpy(Z.compute() if hasattr(Z, "compute") else Z), dtype=float)
+    if layer == 1 or model._decoder(model.weights_)[1].linear:
+        return Z * np.linalg.norm(np.asarray(to_numpy(model.basis(layer)), dtype=float), axis=1)
+    rms = np.sqrt(np.mean(Z * Z, axis=0))
+    return Z / np.where(rms > 0, rms, 1)
 
 
 def _parts(unit: np.ndarray) -> tuple[tuple[int, float], ...]:

@@ -9,7 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from deepnmf.arrays import Array, by_samples, stack_shape, to_device
+from deepnmf.arrays import (
+    Array,
+    by_samples,
+    column_dots,
+    in_order,
+    namespace,
+    stack_shape,
+    to_device,
+)
 from deepnmf.core.graph import Pull
 from deepnmf.core.plan import Plan
 from deepnmf.core.training import Run, Trained, train_watched
@@ -84,14 +92,14 @@ class DeepNMF(MatrixFactorization):
         last codes, counts. 0: the last layer describes the codes below it, and not the data.
     graph : None, "codes", "data" or matrix (n_samples, n_samples), default=None
         Give neighbouring samples similar codes: ½ λ c tr(H_L L H_Lᵀ) with the normalised Laplacian
-        L of a graph, and c such that λ has no unit. "codes" links samples whose codes point in
-        similar directions, and renews the graph as the codes change; "data" links those with
-        similar entries; or give a symmetric matrix ≥ 0, dense or sparse. `transform` looks up the
-        neighbours of new samples. With an end-to-end loss, the unit of codes is then a part of unit
-        norm.
-    neighbors : int, default=5
-        The number of nearest samples that each is linked to.
-    graph_strength : float, default=1.0
+        L of a graph, and c such that λ has no unit. "codes" links samples whose codes of layer 1
+        point in similar directions, and renews the graph as the codes change; "data" links those
+        with similar entries; or give a symmetric matrix ≥ 0, dense or sparse. `transform` looks up
+        the neighbours of new samples. With an end-to-end loss, the unit of codes is then a part of
+        unit norm.
+    neighbors : int, default=10
+        The number of nearest samples that each is linked to; the nearest of them count the most.
+    graph_strength : float, default=10.0
         λ: what the relative roughness of the codes counts, compared with their relative errors.
     start : "nnsvd", "random", Start or Given, default="nnsvd"
         Where a fit begins. A `Given` holds your own weights, and codes if you have them.
@@ -186,8 +194,8 @@ class DeepNMF(MatrixFactorization):
     layer_weights: float | Sequence[float] = 0.05
     decoding_weight: float = 1.0
     graph: str | Any = None
-    neighbors: int = 5
-    graph_strength: float = 1.0
+    neighbors: int = 10
+    graph_strength: float = 10.0
     start: str | Start | Given = "nnsvd"
     fill: str | float = "random"
     solver: str | Solver = "auto"
@@ -310,9 +318,15 @@ class DeepNMF(MatrixFactorization):
         if layer < top and not self._plan().layered:
             return self._encode_alone(X, weights, layer, models)
         by_codes = samples[0].by == "codes"
-        plain = self._encode_alone(X, weights, top, models) if by_codes else None
-        pull = pull_of(samples, X, plain, weights[-1])
+        first = self._first_codes(X, weights, models) if by_codes else None
+        pull = pull_of(samples, X, first, weights[-1])
         return self._encode_alone(X, weights, layer, models, pull)
+
+    def _first_codes(self, X: Array, weights: Sequence[Array], models: Sequence[Any]) -> Array:
+        """Codes of layer 1 without a graph, of parts of unit norm."""
+        W = in_order(weights[0])
+        norms = namespace(W).sqrt(column_dots(W, W))
+        return self._encode_alone(X, weights, 1, models) * norms.mT
 
     def _encode_alone(
         self,
@@ -346,10 +360,9 @@ class DeepNMF(MatrixFactorization):
                 setattr(self, name, list(value) if isinstance(value, tuple) else value)
         plan = self._plan()
         if run.near is not None:
-            by_codes = not (isinstance(self.graph, str) and self.graph == "data")
-            self.graph_ = TrainingSamples.of_deep(
-                samples.data, run.H, run.near, self.neighbors, by_codes=by_codes
-            )
+            X, by_data = samples.data, isinstance(self.graph, str) and self.graph == "data"
+            first = None if by_data else self._first_codes(X, run.weights, [self])
+            self.graph_ = TrainingSamples.of_deep(X, run.H, run.near, self.neighbors, first)
         warn_of_collapse(plan, run)
         if self.project_codes:
             warn_of_clipped_codes(plan.link, run.H / self.code_scale_)

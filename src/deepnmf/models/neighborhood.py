@@ -6,7 +6,10 @@ its end every code is the minimum of its own problem, with those of the neighbou
     fit(h) + ½ g ‖h‖² − g ⟨h, Σ_j S_ij h_j⟩.
 
 `transform` solves this problem again for samples of training, which it knows by their entries. A
-new sample has its nearest samples of training for neighbours, each with the same share.
+new sample has its nearest samples of training for neighbours, with weights of sum 1.
+
+Samples are compared by their codes of layer 1, without a graph, of parts of unit norm. These say
+the most of a sample: higher layers have fewer parts, and codes on a graph would only confirm it.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from deepnmf.arrays import Array, is_sparse, largest_entry, namespace, stack_shape, to_device
+from deepnmf.arrays import Array, is_sparse, largest_entry, stack_shape, to_device
 from deepnmf.arrays.tensors import to_numpy
 from deepnmf.core.graph import RENEWALS, Neighborhood, Pull
-from deepnmf.neighbors import empty_rows, linked, nearest_of, neighbor_graph
+from deepnmf.neighbors import empty_rows, linked, nearest_of, neighbor_graph, shares
 from deepnmf.samples.graph import checked_graph
 
 ROWS_AT_ONCE = 2**22
@@ -45,13 +48,13 @@ class GraphOf:
         return RENEWALS if self.kind == "codes" else 0
 
     def of(self, X: Array, codes: Array) -> scipy.sparse.csr_array:
-        """A for X (…, m, n) and codes without a graph (…, k, n): of several runs, the blocks of a
-        diagonal."""
+        """A for X (…, m, n) and codes of layer 1 without a graph (…, k, n), of parts of unit norm:
+        of several runs, the blocks of a diagonal."""
         runs = list(np.ndindex(stack_shape(codes)))
         if self.kind == "given":
             graphs = [checked_graph(self.given, int(codes.shape[-1]), "graph")] * len(runs)
         else:
-            seen = [even(codes[run].T) if self.kind == "codes" else X[run].T for run in runs]
+            seen = [(codes if self.kind == "codes" else X)[run].T for run in runs]
             graphs = [neighbor_graph(Z, self.neighbors) for Z in seen]
         return graphs[0] if len(runs) == 1 else scipy.sparse.csr_array(block_diagonal(graphs))
 
@@ -69,13 +72,6 @@ class GraphOf:
 def block_diagonal(graphs: Sequence[scipy.sparse.csr_array]) -> scipy.sparse.csr_array:
     """The graphs of several runs as one."""
     return scipy.sparse.csr_array(scipy.sparse.block_diag(graphs))
-
-
-def even(Z: Array) -> Array:
-    """Codes (n, k) whose parts count alike: with unit RMS over the samples."""
-    xp = namespace(Z)
-    rms = xp.sqrt(xp.mean(Z * Z, axis=0))
-    return Z / xp.where(rms > 0, rms, xp.ones_like(rms))
 
 
 Parts = tuple[np.ndarray, ...]
@@ -97,33 +93,32 @@ class TrainingSamples:
     weight: float
     """What the graph counts: g."""
     neighbors: int
-    share: float
-    """The weight of each neighbour of a new sample."""
     unit: float
     """The unit of entries in keys: a power of 2."""
     by: str = "codes"
-    """How new samples are compared: by their "codes" without a graph, or by the "angles" or the
-    "distances" of their entries."""
+    """How new samples are compared: by their "codes" of layer 1 without a graph, or by the "angles"
+    or the "distances" of their entries. With distances, each neighbour has weight 1."""
 
     @classmethod
     def of_deep(
-        cls, X: Array, H: Array, near: Neighborhood, neighbors: int, *, by_codes: bool
+        cls, X: Array, H: Array, near: Neighborhood, neighbors: int, first: Array | None
     ) -> Self:
-        """From X (m, n) and the codes H (k, n) at the end of a fit of `DeepNMF`."""
+        """From X (m, n) and the codes H (k, n) at the end of a fit of `DeepNMF`; those of layer 1
+        if samples are compared by them."""
         weight, unit = float(to_numpy(near.weight).ravel()[0]), unit_of(X)
-        index = (np.array(to_numpy(near.plain).T),) if by_codes else _parts_of(X.T)
+        index = _parts_of(X.T) if first is None else (np.array(to_numpy(first).T, order="C"),)
         return cls(
             np.array(to_numpy(H).T), row_keys(X, unit), _parts_of(near.S), index, weight,
-            neighbors, 1 / neighbors, unit, "codes" if by_codes else "angles",
+            neighbors, unit, "angles" if first is None else "codes",
         )  # fmt: skip
 
     @classmethod
-    def of_graph_nmf(cls, X: Array, near: Neighborhood, neighbors: int) -> Self:
-        """From X (m, n) and the end of a fit of `GraphNMF`, whose codes are on the graph."""
+    def of_graph_nmf(cls, X: Array, H: Array, near: Neighborhood, neighbors: int) -> Self:
+        """From X (m, n) and the codes H (k, n) at the end of a fit of `GraphNMF`."""
         weight, unit = float(to_numpy(near.weight).ravel()[0]), unit_of(X)
         return cls(
-            np.array(to_numpy(near.plain).T), row_keys(X, unit), _parts_of(near.S),
-            _parts_of(X.T), weight, neighbors, 1.0, unit, "distances",
+            np.array(to_numpy(H).T), row_keys(X, unit), _parts_of(near.S), _parts_of(X.T), weight,
+            neighbors, unit, "distances",
         )  # fmt: skip
 
     @property
@@ -131,9 +126,9 @@ class TrainingSamples:
         """S (n, n), or A of GraphNMF."""
         return self._matrix(self.parts, len(self.codes))
 
-    def beside(self, X: Array, plain: Array | None) -> scipy.sparse.csr_array:
+    def beside(self, X: Array, first: Array | None) -> scipy.sparse.csr_array:
         """The weights (q, n) of the samples of training as neighbours of the samples of X (m, q),
-        of which `plain` (k, q) are the codes without a graph. One that is 0 has none.
+        of which `first` (k, q) are the codes of layer 1 without a graph. One that is 0 has none.
 
         Samples of training that are equal have the neighbours of the first of them, unless all
         samples of training come in their order.
@@ -145,7 +140,7 @@ class TrainingSamples:
         place = np.minimum(np.searchsorted(self.keys[order], keys), len(order) - 1)
         known = self.keys[order][place] == keys
         new = np.flatnonzero(~known)
-        queries = self._queries(X, plain, new)
+        queries = self._queries(X, first, new)
         new, queries = new[~empty_rows(queries)], queries[~empty_rows(queries)]
         chosen = self.graph[order[place[known]]]
         rows = scipy.sparse.vstack([chosen, self._nearest(queries)], format="csr")
@@ -154,23 +149,19 @@ class TrainingSamples:
         nothing = scipy.sparse.csr_array((1, rows.shape[1]))
         return scipy.sparse.csr_array(scipy.sparse.vstack([rows, nothing], format="csr")[back])
 
-    def _queries(self, X: Array, plain: Array | None, which: np.ndarray) -> Any:
+    def _queries(self, X: Array, first: Array | None, which: np.ndarray) -> Any:
         """What is compared of these samples."""
         if self.by == "codes":
-            return to_numpy(plain).T[which]
+            return to_numpy(first).T[which]
         return scipy.sparse.csr_array(X.T)[which] if is_sparse(X) else to_numpy(X).T[which]
 
     def _nearest(self, queries: Any) -> scipy.sparse.csr_array:
-        """The same weight for each of the nearest samples of training."""
+        """The weights of the nearest samples of training."""
         n = len(self.codes)
         if not queries.shape[0]:
             return scipy.sparse.csr_array((0, n))
         index = self._matrix(self.index, queries.shape[1])
-        if self.by == "codes":
-            rms = np.sqrt(np.mean(np.square(index, dtype=float), axis=0))
-            rms = np.where(rms > 0, rms, 1)
-            index, queries = index / rms, queries / rms
-        elif is_sparse(index) != is_sparse(queries):
+        if is_sparse(index) != is_sparse(queries):
             index, queries = scipy.sparse.csr_array(index), scipy.sparse.csr_array(queries)
         there = np.flatnonzero(~empty_rows(index))
         k = min(self.neighbors, len(there))
@@ -178,18 +169,19 @@ class TrainingSamples:
         if k == 0:
             return scipy.sparse.csr_array((len(rows), n))
         near = nearest_of(index[there], queries, k, angles=self.by != "distances")
-        return self.share * linked(rows, there[near], (len(rows), n))
+        weights = np.ones(near.places.shape) if self.by == "distances" else shares(near)
+        return linked(rows, there[near.places], weights, (len(rows), n))
 
     def _matrix(self, parts: Parts, columns: int) -> Any:
         shape = (len(self.codes), columns)
         return parts[0] if len(parts) == 1 else scipy.sparse.csr_array(parts, shape=shape)
 
-    def is_sound(self, features: int, size: int) -> bool:
-        """Whether these can be the samples of a model of so many features, with `size` parts in the
-        last layer."""
+    def is_sound(self, features: int, first: int, last: int) -> bool:
+        """Whether these can be the samples of a model of so many features, and so many parts in the
+        first and in the last layer."""
         n = len(self.keys) if isinstance(self.keys, np.ndarray) else 0
-        wide = size if self.by == "codes" else features
-        numbers = self.weight, self.share, self.unit
+        wide = first if self.by == "codes" else features
+        numbers = self.weight, self.unit
         return (
             n > 0
             and self.by in ("codes", "angles", "distances")
@@ -202,7 +194,7 @@ class TrainingSamples:
             and len(self.parts) == 3
             and (self.by != "codes" or len(self.index) == 1)
             and all(_are_parts(*own) for own in [
-                ((self.codes,), n, size), (self.parts, n, n), (self.index, n, wide),
+                ((self.codes,), n, last), (self.parts, n, n), (self.index, n, wide),
             ])
         )  # fmt: skip
 
@@ -236,13 +228,13 @@ def _are_parts(parts: Parts, rows: int, columns: int) -> bool:
     )
 
 
-def pull_of(samples: Sequence[TrainingSamples], X: Array, plain: Array | None, like: Array) -> Pull:
+def pull_of(samples: Sequence[TrainingSamples], X: Array, first: Array | None, like: Array) -> Pull:
     """The pull on codes of X (…, m, n), for every run of a stack of weights `like`."""
     stack = stack_shape(like)
     targets = []
     for own, run in zip(samples, np.ndindex(stack), strict=True):
-        X_run, plain_run = X[run] if X.ndim > 2 else X, None if plain is None else plain[run]
-        targets.append(own.weight * (own.beside(X_run, plain_run) @ own.codes).T)
+        X_run, first_run = X[run] if X.ndim > 2 else X, None if first is None else first[run]
+        targets.append(own.weight * (own.beside(X_run, first_run) @ own.codes).T)
     weights = np.asarray([own.weight for own in samples]).reshape(*stack, 1, 1)
     target = np.stack(targets).reshape(*stack, *targets[0].shape)
     dtype = to_numpy(like[..., :1, :1]).dtype

@@ -157,8 +157,8 @@ def _set_results(
         model.choice_ = choice
     near = results.get("graph_")
     if near is not None:
-        size = int(weights[-1].shape[-1])
-        if not isinstance(near, TrainingSamples) or not near.is_sound(model.n_features_in_, size):
+        sizes = model.n_features_in_, int(weights[0].shape[-1]), int(weights[-1].shape[-1])
+        if not isinstance(near, TrainingSamples) or not near.is_sound(*sizes):
             raise ValueError("its samples of training cannot be read")
         setattr(model, "graph_", near)  # noqa: B010
     if ("support_" in results) != ("edge_support_" in results):

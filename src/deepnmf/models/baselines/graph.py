@@ -105,7 +105,7 @@ class GraphNMF(SingleLayer):
         problem = OnGraph(X, 0.0, graph_like(A, X), float(self.strength))
         trained = self._descend(problem, problem.begin(W, H), watch)
         weight = 0 * trained.weights[0][:1, :1] + float(self.strength)
-        return replace(trained, near=Neighborhood(A, trained.H, weight))
+        return replace(trained, near=Neighborhood(A, weight))
 
     def _graph(self, X: Array) -> scipy.sparse.csr_array:
         """A (n, n), symmetric."""
@@ -121,7 +121,7 @@ class GraphNMF(SingleLayer):
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
         super()._keep(samples, run, error, basis)
         assert run.near is not None
-        self.graph_ = TrainingSamples.of_graph_nmf(samples.data, run.near, self.neighbors)
+        self.graph_ = TrainingSamples.of_graph_nmf(samples.data, run.H, run.near, self.neighbors)
 
     def _encode(self, X: Array, weights: Sequence[Array]) -> Array:
         if "graph_" not in vars(self):
