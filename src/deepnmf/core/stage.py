@@ -180,8 +180,11 @@ class Stage(Descent[F]):
     def on_graph(self, S: scipy.sparse.csr_array, factors: F, strength: float) -> tuple[Self, F]:
         """This stage with a graph of the samples, and the factors to continue from. The penalty
         counts `strength` times the relative roughness of codes, where the losses of these codes
-        count relative errors."""
+        count relative errors: of the codes of before the first graph, since a graph makes codes
+        smaller."""
         H = factors.H
+        if self.graph is not None:
+            return replace(self, graph=Graph.of(S, H, self.graph.weight)), factors
         size = scalars(2 * self.half_norm, H) * (strength * self.counted)
         energy = scalars(squared_norm(H), H)
         return replace(self, graph=Graph.of(S, H, size / divisor(energy))), factors

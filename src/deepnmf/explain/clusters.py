@@ -125,7 +125,7 @@ def cluster(
         raise ValueError(
             'n_clusters: give the number of clusters, or method="leiden", which finds one.'
         )
-    Z, top = _codes(model, X, first=method != "kmeans")
+    Z, top = codes_to_group(model, X, first=method != "kmeans")
     reached = int(np.any(Z != 0, axis=1).sum())
     if n_clusters is not None:
         wanted = whole_number("n_clusters", n_clusters, least=1)
@@ -143,7 +143,7 @@ def cluster(
     return Clusters(found.labels, sizes, found.confidence, parts, method)
 
 
-def _codes(model: Any, X: Any, *, first: bool) -> tuple[np.ndarray, np.ndarray]:
+def codes_to_group(model: Any, X: Any, *, first: bool) -> tuple[np.ndarray, np.ndarray]:
     """The codes (n, k) to group, and those of the last layer (n, k_L): given, or those of X.
     `first` are those of layer 1 that a graph has not moved."""
     if isinstance(model, MatrixFactorization):
