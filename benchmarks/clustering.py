@@ -34,13 +34,9 @@ SETS = ("digits", "worm", "COIL20", "PIE", "ORL", "TDT2")
 RUNS = {"kmeans": 10, "graph": 5}
 Sizes = tuple[int, int]
 MODELS: dict[str, Callable[[Sizes, int, int], Any]] = {
-    "plain NMF, 2C": lambda k, seed, sweeps: deepnmf.dnmf(
-        k[1], random_state=seed, max_iter=sweeps
-    ),
-    "plain NMF, 4C": lambda k, seed, sweeps: deepnmf.dnmf(
-        k[0], random_state=seed, max_iter=sweeps
-    ),
-    "GraphNMF, 2C": lambda k, seed, sweeps: deepnmf.baselines.GraphNMF(k[1], random_state=seed),
+    "plain NMF, 2C": lambda k, seed, sweeps: deepnmf.dnmf(k[1], random_state=seed, max_iter=sweeps),
+    "plain NMF, 4C": lambda k, seed, sweeps: deepnmf.dnmf(k[0], random_state=seed, max_iter=sweeps),
+    "GraphNMF, 2C": lambda k, seed, _: deepnmf.baselines.GraphNMF(k[1], random_state=seed),
     "deep": lambda k, seed, sweeps: deepnmf.sdnmf_l(k, random_state=seed, max_iter=sweeps),
     "deep, graph": lambda k, seed, sweeps: deepnmf.sdnmf_l(
         k, graph="codes", random_state=seed, max_iter=sweeps
@@ -100,14 +96,14 @@ def held_out(folds: int, sweeps: int) -> Iterator[str]:
         model = MODELS["deep, graph"](layers(y), fold, sweeps).fit(X[~test])
         means = cluster_scores(model.transform(X[test]), y[test]).nmi
         groups = cluster(model, X[~test], len(np.unique(y))).labels
-        assigned = follow(model, X[~test], groups, X[test])
+        assigned = follow(model, groups, X[test])
         yield (
             f"{fold:<20}{float(getattr(means, 'mean', means)):9.3f}"
             f"{nmi(y[test], assigned):9.3f}{nmi(y[~test], groups):9.3f}"
         )
 
 
-def follow(model: Any, X: Any, groups: np.ndarray, new: Any) -> np.ndarray:
+def follow(model: Any, groups: np.ndarray, new: Any) -> np.ndarray:
     """The cluster that most of the weight of a new sample's neighbours has."""
     first = codes_to_group(model, new, first=True)[0]
     beside = model.graph_.beside(new.T, first.T)

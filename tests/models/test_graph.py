@@ -113,7 +113,7 @@ def test_a_new_sample_is_the_minimum_beside_its_neighbours(X, digits):
     for x, z in zip(new, Z, strict=True):
         nearest = np.argsort(-(X @ x))[:10]
         d = np.linalg.norm(X[nearest] - x, axis=1)
-        a = np.exp(-(d**2) / max(d[1], d.mean() / 2) ** 2)
+        a = np.exp(-(d**2) / max(d[1], d.mean() / 4) ** 2)
         a = a / a.sum()
         h_j = near.codes[nearest] * unit
 
@@ -351,9 +351,10 @@ def test_all_searches_find_the_same(rng):
     d = np.linalg.norm(unit[:, None] - unit[None], axis=2) + 9 * np.eye(300)
     places = np.argsort(d, axis=1)[:, :5]
     near = np.take_along_axis(d, places, axis=1)
-    s = np.maximum(near[:, 1], near.mean(axis=1) / 2)
+    s = np.maximum(near[:, 1], near.mean(axis=1) / 4)
     A = np.zeros((300, 300))
-    np.put_along_axis(A, places, np.exp(-(near**2) / (s[:, None] * s[places])), axis=1)
+    weights = np.exp(-(near**2) / (s[:, None] * s[places])).clip(0.01)
+    np.put_along_axis(A, places, weights, axis=1)
     np.testing.assert_allclose(exact, (A + A.T) / 2, rtol=1e-9)
     for other in (torch.tensor(Z), scipy.sparse.csr_array(Z)):
         np.testing.assert_allclose(neighbor_graph(other, 5).toarray(), exact, rtol=1e-9)

@@ -1,9 +1,12 @@
 """Graphs of samples, built from their neighbours.
 
-    A_ij = ½ (a_ij + a_ji),    a_ij = exp(−d_ij²/(s_i s_j)) if j is among the nearest of i, else 0,
+    A_ij = ½ (a_ij + a_ji),
+    a_ij = max(exp(−d_ij²/(s_i s_j)), 0.01) if j is among the nearest of i, otherwise 0,
 
 with s_i about the distance to the second nearest (the self-tuning scale of Zelnik-Manor and Perona
 2004). The few nearest decide where samples are many; the further ones hold a group together.
+Without a least weight, two samples that are far from all others and near to each other would be a
+group.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from deepnmf.arrays import Array, is_sparse
 from deepnmf.arrays.tensors import to_numpy
 from deepnmf.neighbors.search import Near, nearest
 
+LEAST = 0.01
+"""The weight of the furthest neighbours."""
 SECOND = 2
 """Which of the nearest sets the scale of a sample."""
 
@@ -35,7 +40,8 @@ def neighbor_graph(Z: Array, neighbors: int) -> scipy.sparse.csr_array:
 def affinities(near: Near) -> np.ndarray:
     """a_ij for all samples and the nearest of each: (n, k)."""
     s = scales(near)
-    return np.asarray(np.exp(-(near.distances**2) / (s[:, None] * s[near.places])))
+    a = np.exp(-(near.distances**2) / (s[:, None] * s[near.places]))
+    return np.asarray(np.maximum(a, LEAST))
 
 
 def shares(near: Near) -> np.ndarray:
@@ -45,11 +51,11 @@ def shares(near: Near) -> np.ndarray:
 
 
 def scales(near: Near) -> np.ndarray:
-    """s (q,): the distance to the second nearest, or half the mean distance if that is larger. For
-    a sample whose nearest all equal it, the mean of the others."""
+    """s (q,): the distance to the second nearest, or a quarter of the mean distance if that is
+    larger. For a sample whose nearest all equal it, the mean of the others."""
     distances = np.asarray(near.distances, dtype=float)
     second = distances[:, min(SECOND, distances.shape[1]) - 1]
-    s = np.maximum(second, distances.mean(axis=1) / 2)
+    s = np.maximum(second, distances.mean(axis=1) / 4)
     apart = s > 0
     return np.where(apart, s, s[apart].mean() if apart.any() else 1.0)
 
