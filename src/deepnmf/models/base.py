@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -35,6 +35,7 @@ from deepnmf.core.watch import Keeper, Reason, Record, Watch
 from deepnmf.links import Identity, Link
 from deepnmf.models.advice import status, warn
 from deepnmf.models.callbacks import CallbackSupport, FitListener, with_callbacks
+from deepnmf.models.part_names import NamedParts
 from deepnmf.models.settings import MOST, number, whole_number
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.checks import check_codes, check_decoded
@@ -93,9 +94,7 @@ class Factorization(BaseEstimator, ABC):
             warn(self.status_, ConvergenceWarning)
 
 
-class MatrixFactorization(
-    ClassNamePrefixFeaturesOutMixin, CallbackSupport, TransformerMixin, Factorization
-):
+class MatrixFactorization(NamedParts, CallbackSupport, TransformerMixin, Factorization):
     """A model of one matrix, X ≈ W_1 φ(W_2 … φ(W_L H_L)).
 
     Attributes
@@ -107,6 +106,8 @@ class MatrixFactorization(
         past 1000 records thinned, as in `DeepNMF`
     reason_ : str, why training stopped: "converged", "limit", "stalled", "callback",
         "interrupted"
+    part_names_ : list of lists of str, per layer the names of its parts, which you can change
+    hidden_parts_ : list of lists of int, per layer the parts that tables and trees leave out
     reconstruction_err_, n_iter_, status_, n_features_in_, feature_names_in_
     """
 
@@ -280,6 +281,7 @@ class MatrixFactorization(
     def _keep(self, samples: Samples, run: Run, error: float, basis: Array) -> None:
         """Set the fitted attributes. `error` is ‖X − X̂‖², `basis` what unit codes decode to."""
         self.n_features_in_ = samples.features
+        self._forget_names()
         for name in ("feature_names_in_", "support_", "edge_support_", "graph_"):  # of before
             self.__dict__.pop(name, None)
         if samples.feature_names is not None:

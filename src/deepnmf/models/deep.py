@@ -170,6 +170,10 @@ class DeepNMF(MatrixFactorization):
         "interrupted".
     status_ : str
         The reason as a sentence, with advice.
+    part_names_ : list of lists of str
+        Per layer, the names of its parts: "part 0", … until you give others.
+    hidden_parts_ : list of lists of int
+        Per layer, the parts that tables, trees and the page leave out.
     n_features_in_, feature_names_in_ : as in every scikit-learn estimator
 
     Examples

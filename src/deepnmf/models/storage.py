@@ -16,6 +16,7 @@ from deepnmf.models.base import Factorization, MatrixFactorization
 from deepnmf.models.choice.record import Candidate, Choice, LayerChoice, Support
 from deepnmf.models.deep import DeepNMF
 from deepnmf.models.neighborhood import TrainingSamples
+from deepnmf.models.part_names import is_named
 from deepnmf.models.registry import BASELINES
 from deepnmf.models.settings import AUTO
 
@@ -79,6 +80,7 @@ def save(
     header = {
         "fitted": fitted,
         "feature_names_in": None if names is None else [str(name) for name in names],
+        **_shown_parts(model),
         "notes": notes or {},
     }
     parameters = {name: _portable(name, value) for name, value in model.get_params(False).items()}
@@ -96,6 +98,15 @@ def _portable(name: str, value: Any) -> Any:
     if matrix or name in ONLY_TRAINING or isinstance(value, np.random.RandomState):
         return None
     return "auto" if name == "device" and value == "cuda" else value
+
+
+def _shown_parts(model: Any) -> dict[str, Any]:
+    """The names of parts and which are hidden; nothing where that is as after a fit."""
+    names, hidden = model._checked_names(), model._checked_hidden()
+    return {
+        "part_names": names if any(map(is_named, names)) else None,
+        "hidden_parts": hidden if any(hidden) else None,
+    }
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> MatrixFactorization:
@@ -118,6 +129,7 @@ def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> S
         check_random_state(model.random_state)
         model.check()
         _set_names(model, header["feature_names_in"])
+        _set_part_names(model, header.get("part_names"), header.get("hidden_parts"))
         model.components_ = model.basis()
         return Stored(model, _checked_notes(header["notes"]))
     except DAMAGE as problem:
@@ -204,6 +216,20 @@ def _set_names(model: MatrixFactorization, names: Any) -> None:
     if not _are_texts(names) or len(names) != model.n_features_in_:
         raise ValueError(f"the feature names are not {model.n_features_in_} texts")
     model.feature_names_in_ = np.asarray(names, dtype=object)
+
+
+def _set_part_names(model: MatrixFactorization, names: Any, hidden: Any) -> None:
+    """Set the names of parts and which are hidden. Older files have neither."""
+    if names is not None:
+        if not isinstance(names, list) or not all(map(_are_texts, names)):
+            raise ValueError("the names of its parts are not lists of texts")
+        model.part_names_ = names
+        if model.part_names_ != names:
+            raise ValueError("the names of its parts have characters that cannot be shown")
+    if hidden is not None:
+        if not isinstance(hidden, list) or not all(isinstance(parts, list) for parts in hidden):
+            raise ValueError("its hidden parts are not lists of numbers")
+        model.hidden_parts_ = hidden
 
 
 def _checked_notes(notes: Any) -> dict[str, Any]:
