@@ -11,6 +11,7 @@ import numpy as np
 from deepnmf.arrays import dense
 from deepnmf.arrays.tensors import to_numpy
 from deepnmf.evaluation.clusters import METHODS, NONE, grouped, has_leiden
+from deepnmf.explain.decoding import transformed
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.settings import one_of, whole_number
 from deepnmf.neighbors import unit_rows
@@ -152,10 +153,8 @@ def codes_to_group(model: Any, X: Any, *, first: bool) -> tuple[np.ndarray, np.n
                 "cluster: X is missing. Give the samples, or codes instead of a model."
             )
         model = copy.copy(model)
-        model._sklearn_output_config = {}  # the copy would share that of the model
         if first:
             model.__dict__.pop("graph_", None)
-        model.set_output(transform="default")
         top = _codes_of(model, X, len(model.weights_))
         return (_codes_of(model, X, 1) if first and len(model.weights_) > 1 else top), top
     if X is not None:
@@ -178,8 +177,7 @@ def codes_to_group(model: Any, X: Any, *, first: bool) -> tuple[np.ndarray, np.n
 def _codes_of(model: MatrixFactorization, X: Any, layer: int) -> np.ndarray:
     """Codes of X at a layer, times the norm of what a unit code decodes to. Behind a link this is
     no measure of a part: there, all have unit RMS."""
-    Z = model.transform(X, layer=layer)
-    Z = np.asarray(to_numpy(Z.compute() if hasattr(Z, "compute") else Z), dtype=float)
+    Z = transformed(model, X, layer).astype(float)
     if layer == 1 or model._decoder(model.weights_)[1].linear:
         return Z * np.linalg.norm(np.asarray(to_numpy(model.basis(layer)), dtype=float), axis=1)
     rms = np.sqrt(np.mean(Z * Z, axis=0))

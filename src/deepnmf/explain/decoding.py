@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from deepnmf.arrays.tensors import to_numpy
 from deepnmf.links import Link
 from deepnmf.models.base import MatrixFactorization
+
+BLOCK = 4096
+"""Samples that are decoded at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,10 @@ class Decoding:
             found.append(np.abs(W).T @ (D * found[-1]))
         return found
 
+    def flow(self, layer: int) -> np.ndarray:
+        """(k_layer, n): Σ|·| of what goes to x̂ through each unit of a layer."""
+        return np.abs(self.codes[layer - 1]) * self.masses[layer - 1]
+
     @property
     def decoded(self) -> np.ndarray:
         """x̂, (m, n)."""
@@ -67,6 +75,28 @@ class Decoding:
         for W, D in zip(reversed(self.weights[1:]), reversed(self.slopes), strict=True):
             carried = self.link.at_zero + D * (W @ carried)
         return self.weights[0] @ carried
+
+
+def decodings(
+    weights: Sequence[np.ndarray], link: Link, H: np.ndarray
+) -> Iterator[tuple[slice, Decoding]]:
+    """Codes H (n, k), decoded block by block."""
+    for low in range(0, len(H), BLOCK):
+        rows = slice(low, low + BLOCK)
+        yield rows, Decoding.of(weights, link, H[rows].T)
+
+
+def edge_flow(weights: Sequence[np.ndarray], link: Link) -> np.ndarray:
+    """(k_{l−1}, k_l), for the last of several layers: Σ|·| of what a unit with code 1 sends through
+    each unit of the layer below."""
+    units = Decoding.of(weights, link, np.eye(weights[-1].shape[1]))
+    return np.abs(weights[-1]) * units.slopes[-1] * units.masses[-2]
+
+
+def shares_of(flow: np.ndarray, axis: int = 0) -> np.ndarray:
+    """Flow as shares of its sum along an axis; 0 where nothing flows."""
+    total = flow.sum(axis, keepdims=True)
+    return np.asarray(flow / np.where(total > 0, total, 1))
 
 
 def parts(model: Any, layer: int | None = None) -> np.ndarray:
@@ -100,11 +130,19 @@ def decoder(model: Any) -> tuple[list[np.ndarray], Link]:
 
 def codes_of(model: MatrixFactorization, X: Any, layer: int | None = None) -> np.ndarray:
     """H (n, k): the codes of X that decoding starts from, in double precision."""
-    Z = to_numpy(model.transform(X, layer)).astype(np.float64)
+    Z = transformed(model, X, layer).astype(np.float64)
     top = layer is None or layer == len(model.weights_)
     if top and model.project_codes:
         return decoder(model)[1].decode(Z) * model.code_scale_
     return Z
+
+
+def transformed(model: MatrixFactorization, X: Any, layer: int | None = None) -> np.ndarray:
+    """`model.transform` as an array, whatever container the model is set to return."""
+    model = copy.copy(model)
+    model._sklearn_output_config = {}  # the copy would share that of the model
+    Z = model.set_output(transform="default").transform(X, layer)
+    return np.asarray(to_numpy(Z.compute() if hasattr(Z, "compute") else Z))
 
 
 def layer_of(layer: int | None, depth: int) -> int:

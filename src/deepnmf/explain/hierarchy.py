@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from deepnmf.arrays import Array, is_sparse
-from deepnmf.explain.decoding import Decoding, codes_of, decoder, is_whole, layer_of, parts_of
+from deepnmf.explain.decoding import (
+    Decoding,
+    codes_of,
+    decoder,
+    decodings,
+    is_whole,
+    layer_of,
+    parts_of,
+)
 from deepnmf.links import Link
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.settings import one_of
@@ -20,8 +28,6 @@ from deepnmf.models.settings import one_of
 Label = str | int | float | np.generic
 """The name of a class."""
 ORDERS = ("share", "weight")
-BLOCK = 4096
-"""Samples that are decoded at a time."""
 NEAR = 0.95
 """Parts whose cosine is at least this are near-equal."""
 
@@ -199,9 +205,8 @@ def summaries_of(
     if H is not None:
         used = [~alive for alive in used]
         zeros = [link.at_zero] * (len(weights) - 1) + [0.0]
-        for low in range(0, H.shape[1], BLOCK):
-            codes = Decoding.of(weights, link, H[:, low : low + BLOCK]).codes
-            for alive, code, zero in zip(used, codes, zeros, strict=True):
+        for _, decoding in decodings(weights, link, H.T):
+            for alive, code, zero in zip(used, decoding.codes, zeros, strict=True):
                 alive |= (code != zero).any(1)
     layers = []
     for index, W in enumerate(weights):

@@ -13,7 +13,14 @@ from deepnmf.core.watch import Record
 from deepnmf.data import Dataset
 from deepnmf.evaluation import cluster_scores
 from deepnmf.evaluation.metrics import SCORES
-from deepnmf.explain.decoding import Decoding, codes_of, decoder, parts_of
+from deepnmf.explain.decoding import (
+    Decoding,
+    codes_of,
+    decoder,
+    edge_flow,
+    parts_of,
+    shares_of,
+)
 from deepnmf.explain.hierarchy import NEAR, LayerSummary, distinctions, summaries_of
 from deepnmf.explain.measures import relative_error
 from deepnmf.links import Link
@@ -232,7 +239,7 @@ def _layer(
     parts = parts_of(weights, link).astype(np.float32)
     peak = np.abs(parts).max(1)
     level = summary.layer - 1
-    mass = (np.abs(decoded.codes[level]) * decoded.masses[level]).mean(1)
+    mass = decoded.flow(summary.layer).mean(1)
     prominence = parts / np.where(peak > 0, peak, 1)[:, None]
     support = getattr(model, "support_", None)
     record: PageLayer = {
@@ -254,8 +261,7 @@ def _layer(
         **_pictures(parts, shape, kind),
     }
     if level:
-        units = Decoding.of(weights, link, np.eye(summary.parts))
-        flow = np.abs(weights[-1]) * units.slopes[-1] * units.masses[-2]
+        flow = edge_flow(weights, link)
         edges = getattr(model, "edge_support_", None)
         edge_support = None if edges is None else edges[level - 1]
         record["edges"] = _edges(weights[-1], flow, EDGES, edge_support)
@@ -266,9 +272,9 @@ def _edges(
     values: np.ndarray, flow: np.ndarray, most: int, support: np.ndarray | None = None
 ) -> Columns:
     """The columns of weights, ranked by the share of what flows along them."""
-    total = flow.sum(0)
-    shares = flow / np.where(total > 0, total, 1)
-    return packing.columns(values, shares, max(LEAST, most // max(1, values.shape[1])), support)
+    return packing.columns(
+        values, shares_of(flow), max(LEAST, most // max(1, values.shape[1])), support
+    )
 
 
 def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> Pictures:
@@ -339,8 +345,8 @@ def _samples(
 
 def _codes(weights: Sequence[np.ndarray], link: Link, H: np.ndarray) -> Columns:
     """Codes (n, k), with the share of x̂ that goes through each unit."""
-    decoding = Decoding.of(weights, link, H.T)
-    return _edges(H.T, np.abs(H.T) * decoding.masses[-1], CODES)
+    flow = Decoding.of(weights, link, H.T).flow(len(weights))
+    return _edges(H.T, flow, CODES)
 
 
 def _spread(size: int, most: int) -> np.ndarray:
