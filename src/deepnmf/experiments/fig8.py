@@ -12,7 +12,8 @@ from sklearn.preprocessing import normalize
 
 from deepnmf.data import Dataset
 from deepnmf.experiments import design
-from deepnmf.explain.hierarchy import Node, Tree, explain
+from deepnmf.explain.hierarchy import explain
+from deepnmf.explain.tree import Node, Tree
 from deepnmf.models.advice import complete
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.storage import load, save
@@ -83,5 +84,5 @@ def draw(
     shape: tuple[int, int] | None,
 ) -> tuple[Figure, pd.DataFrame]:
     """The figure, and the numbers on it."""
-    tree = explain(model, X, label=hierarchy.label, labels=y, order="weight")
+    tree = explain(model, X, label=hierarchy.label, labels=y, top=5, depth=None, order="weight")
     return class_hierarchy(model, X, y, hierarchy.label, image_shape=shape), rows(tree)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,8 @@ from deepnmf.explain.decoding import (
     layer_of,
     parts_of,
 )
+from deepnmf.explain.labels import check_count, known_features, part_name
+from deepnmf.explain.tree import Distinct, Node, Tree
 from deepnmf.links import Link
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.settings import one_of
@@ -30,59 +32,6 @@ Label = str | int | float | np.generic
 ORDERS = ("share", "weight")
 NEAR = 0.95
 """Parts whose cosine is at least this are near-equal."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """A unit of a layer, or a feature (layer 0), at its place in a tree."""
-
-    layer: int
-    unit: int
-    name: str
-    weight: float
-    """W_{l+1}[unit, parent] of the model; without a parent, the code."""
-    amount: float
-    """What reaches it along this path: weight times the parent's amount times the link's slope."""
-    share: float
-    """The share of Σ|x̂ − offset| that goes along this path."""
-    children: tuple[Node, ...] = ()
-    left_out: float = 0.0
-    """The share of its children that are not shown."""
-    support: float | None = None
-    """For a part of a consensus: the share of the fits that have it."""
-
-
-@dataclass(frozen=True)
-class Distinct:
-    """(mean in the class − mean elsewhere) / pooled deviation, for the codes of one unit."""
-
-    unit: int
-    inside: float
-    outside: float
-    difference: float
-
-
-@dataclass(frozen=True, eq=False)
-class Tree:
-    """x̂ = offset + Σ over the paths from a code h down to the features of what flows along them."""
-
-    subject: str
-    layer: int
-    """The layer of h, and of the first children."""
-    code: np.ndarray
-    decoded: np.ndarray
-    """x̂."""
-    offset: np.ndarray
-    """What code 0 decodes to with the slopes at h: 0 unless the link has φ(0) > 0."""
-    children: tuple[Node, ...]
-    left_out: float = 0.0
-    distinct: tuple[Distinct, ...] = ()
-    """For a class: the units of its layer, first those that set it apart from other classes."""
-
-    def __str__(self) -> str:
-        lines = [self.subject]
-        _write(self.children, self.left_out, 1, lines)
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -112,8 +61,9 @@ def explain(
     labels: ArrayLike | None = None,
     layer: int | None = None,
     feature_names: Sequence[str] | None = None,
-    top: int | None = 5,
-    features: int | None = 10,
+    top: int | None = 3,
+    features: int | None = 5,
+    depth: int | None = 2,
     order: str = "share",
 ) -> Tree:
     """The tree of what a unit, a sample, a class or a model is made of.
@@ -123,25 +73,34 @@ def explain(
     class of X, where `labels` has one label per sample: its mean code, and what sets it apart from
     the other classes. None of these: the mean code of X, or without X code 1 for every unit.
 
-    Each unit shows at most `top` children, and each part of layer 1 at most `features`, those with
-    the largest share of x̂ first (`order="weight"`: with the largest weight first). None shows all
-    that are not 0. Codes are H_L, also where `transform` returns g(H_L). The weights of nsNMF and
-    of its layers are W S.
+    The tree is short unless you ask for more. Each unit shows at most `top` children, those with
+    the largest share of x̂ first (`order="weight"`: with the largest weight first). Below the
+    subject are at most `depth` layers of parts; those of the lowest show at most `features`
+    features each. None shows all that are not 0. Hidden parts are among those that are left out.
+
+    Codes are H_L, also where `transform` returns g(H_L). The weights of nsNMF and of its layers are
+    W S.
     """
     weights, link = decoder(model)
     one_of("order", order, ORDERS)
-    _check_count("top", top)
-    _check_count("features", features)
+    check_count("top", top)
+    check_count("features", features)
+    check_count("depth", depth)
     if sum(choice is not None for choice in (unit, sample, label)) > 1:
         raise ValueError("unit, sample, label: give one of them, or none for the whole model.")
     layer = layer_of(layer, len(weights))
     weights = weights[:layer]
-    names = _names(model, feature_names, len(weights[0]))
+    names = known_features(model, feature_names, len(weights[0]))
+    part_names, hidden = model._checked_names(), [set(parts) for parts in model._checked_hidden()]
     distinct: tuple[Distinct, ...] = ()
     size = weights[-1].shape[1]
     if unit is not None:
         code = np.eye(size)[_index("unit", unit, size, f"layer {layer} has {size} units")]
         subject = f"part {unit} of layer {layer}"
+        if part_name(part_names, layer, unit) != subject:
+            subject = f"{part_names[layer - 1][unit]} ({subject})"
+        hidden[layer - 1].discard(int(unit))
+        depth = None if depth is None else depth + 1  # the part itself
     elif sample is not None:
         X = _required("sample", "X", X)
         rows = int(X.shape[0])
@@ -156,10 +115,13 @@ def explain(
         code = np.ones(size) if X is None else codes_of(model, X, layer).mean(0)
         subject = "all parts" if X is None else "all samples"
     decoding = Decoding.of(weights, link, code[:, None])
-    support = getattr(model, "support_", None)
-    children, left_out = _Growth(decoding, names, support, top, features, order).roots()
+    shown = _Shown(names, part_names, hidden, getattr(model, "support_", None))
+    below = _Growth(decoding, shown, top, features, order).roots(depth)
     decoded, offset = decoding.decoded[:, 0], decoding.offset[:, 0]
-    return Tree(subject, layer, code, decoded, offset, children, left_out, distinct)
+    return Tree(
+        subject, layer, code, decoded, offset, below.nodes, below.left_out, distinct, below.others,
+        of_part=unit is not None,
+    )  # fmt: skip
 
 
 def distinctions(H: np.ndarray, y: np.ndarray, label: Label) -> tuple[Distinct, ...]:
@@ -242,12 +204,37 @@ def near_equal(
 
 
 @dataclass(frozen=True, eq=False)
+class _Shown:
+    """What is known of parts and features besides the weights."""
+
+    features: Sequence[str] | None
+    parts: Sequence[Sequence[str]]
+    hidden: Sequence[set[int]]
+    support: Sequence[np.ndarray] | None
+
+    def name(self, layer: int, unit: int) -> str:
+        if layer:
+            return part_name(self.parts, layer, unit)
+        return f"feature {unit}" if self.features is None else str(self.features[unit])
+
+    def support_of(self, layer: int, unit: int) -> float | None:
+        return float(self.support[layer - 1][unit]) if layer and self.support else None
+
+
+class _Below(NamedTuple):
+    """The units below one that are shown, and how many and what share are not."""
+
+    nodes: tuple[Node, ...] = ()
+    others: int = 0
+    left_out: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class _Growth:
     """Builds the tree of one code, from the top down."""
 
     decoding: Decoding
-    names: Sequence[str] | None
-    support: Sequence[np.ndarray] | None
+    shown: _Shown
     top: int | None
     features: int | None
     order: str
@@ -257,50 +244,53 @@ class _Growth:
         """Σ|x̂ − offset|: shares are relative to it."""
         return float(np.abs(self.decoding.codes[-1][:, 0]) @ self.decoding.masses[-1][:, 0])
 
-    def roots(self) -> tuple[tuple[Node, ...], float]:
+    def roots(self, depth: int | None) -> _Below:
         h = self.decoding.codes[-1][:, 0]
-        return self._nodes(len(self.decoding.weights), h, h)
+        return self._nodes(len(self.decoding.weights), h, h, depth)
 
     def _nodes(
-        self, layer: int, weight: np.ndarray, amount: np.ndarray
-    ) -> tuple[tuple[Node, ...], float]:
-        """The units of a layer with a weight that is not 0, and the share of those left out."""
+        self, layer: int, weight: np.ndarray, amount: np.ndarray, depth: int | None
+    ) -> _Below:
+        """The units of a layer with a weight that is not 0."""
         total = self.total
         mass = self.decoding.masses[layer - 1][:, 0] if layer else np.ones(len(amount))
         share = np.abs(amount) * mass / total if total else np.zeros(len(amount))
         key = share if self.order == "share" else np.abs(weight)
         ranked = np.argsort(-key, kind="stable")
         ranked = ranked[weight[ranked] != 0]
-        shown = ranked[: self.top if layer else self.features]
+        hidden = self.shown.hidden[layer - 1] if layer else set()
+        known = [int(unit) for unit in ranked if int(unit) not in hidden] if hidden else ranked
+        kept = known[: self.top if layer else self.features]
         nodes = []
-        for unit in shown:
-            children, left_out = self._below(layer, int(unit), float(amount[unit]))
-            name = self._name(layer, int(unit))
+        for unit in map(int, kept):
+            below = self._below(layer, unit, float(amount[unit]), depth)
+            name, support = self.shown.name(layer, unit), self.shown.support_of(layer, unit)
             numbers = (float(weight[unit]), float(amount[unit]), float(share[unit]))
-            support = float(self.support[layer - 1][unit]) if layer and self.support else None
-            nodes.append(Node(layer, int(unit), name, *numbers, children, left_out, support))
-        return tuple(nodes), float(share[ranked[len(shown) :]].sum())
+            values = (*numbers, below.nodes, below.left_out, support, below.others)
+            nodes.append(Node(layer, unit, name, *values))
+        rest = np.setdiff1d(ranked, kept)
+        return _Below(tuple(nodes), len(rest), float(share[rest].sum()))
 
-    def _below(self, layer: int, unit: int, amount: float) -> tuple[tuple[Node, ...], float]:
+    def _below(self, layer: int, unit: int, amount: float, depth: int | None) -> _Below:
         if layer == 0:
-            return (), 0.0
+            return _Below()
         weight = self.decoding.weights[layer - 1][:, unit]
+        if depth == 1 and layer > 1:
+            weight = self._down_to_features(layer, weight)
+            return self._nodes(0, weight, weight * amount, None)
         slope = self.decoding.slopes[layer - 2][:, 0] if layer > 1 else 1.0
-        return self._nodes(layer - 1, weight, slope * weight * amount)
+        deeper = None if depth is None else depth - 1
+        return self._nodes(layer - 1, weight, slope * weight * amount, deeper)
 
-    def _name(self, layer: int, unit: int) -> str:
-        if layer:
-            return f"part {unit} of layer {layer}"
-        return f"feature {unit}" if self.names is None else str(self.names[unit])
-
-
-def _write(nodes: Sequence[Node], left_out: float, depth: int, lines: list[str]) -> None:
-    for node in nodes:
-        fits = "" if node.support is None else f" [{node.support:.0%} of fits]"
-        lines.append(f"{'  ' * depth}{node.weight:.4g} × {node.name}{fits}  ({node.share:.1%})")
-        _write(node.children, node.left_out, depth + 1, lines)
-    if left_out > 0.0005:
-        lines.append(f"{'  ' * depth}… and others  ({left_out:.1%})")
+    def _down_to_features(self, layer: int, weight: np.ndarray) -> np.ndarray:
+        """W_1 D_2 W_2 … D_l w_l: what a unit of layer l adds to x̂ per amount."""
+        for W, D in zip(
+            reversed(self.decoding.weights[: layer - 1]),
+            reversed(self.decoding.slopes[: layer - 1]),
+            strict=True,
+        ):
+            weight = W @ (D[:, 0] * weight)
+        return weight
 
 
 def _sparseness(W: np.ndarray) -> float:
@@ -319,11 +309,6 @@ def _index(name: str, value: int, size: int, has: str) -> int:
     return int(value)
 
 
-def _check_count(name: str, value: int | None) -> None:
-    if value is not None and (not is_whole(value) or value < 1):
-        raise ValueError(f"{name}: {value!r} must be a whole number ≥ 1, or None for all.")
-
-
 def _required(option: str, name: str, value: Any) -> Any:
     """`value`, which `option` needs, as an array that rows can be taken of."""
     if value is None:
@@ -332,12 +317,3 @@ def _required(option: str, name: str, value: Any) -> Any:
     if is_sparse(value):
         return value.tocsr()
     return np.asarray(value) if isinstance(value, list | tuple) else value
-
-
-def _names(
-    model: MatrixFactorization, names: Sequence[str] | None, features: int
-) -> Sequence[str] | None:
-    names = getattr(model, "feature_names_in_", None) if names is None else names
-    if names is not None and len(names) != features:
-        raise ValueError(f"feature_names: {len(names)} given for {features} features.")
-    return names

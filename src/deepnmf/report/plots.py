@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from deepnmf.arrays import Array, is_sparse
 from deepnmf.core.watch import Record
 from deepnmf.explain.decoding import codes_of, parts
-from deepnmf.explain.hierarchy import Label, LayerSummary, Node, explain
+from deepnmf.explain.hierarchy import Label, LayerSummary, explain
+from deepnmf.explain.tree import Node
 from deepnmf.models.base import MatrixFactorization
 
 INK, PAPER = "0.15", "white"
@@ -151,7 +152,7 @@ def class_hierarchy(
     y = np.asarray(y)
     tree = explain(
         model, X, label=label, labels=y, feature_names=feature_names, top=top, features=6,
-        order="weight",
+        depth=None, order="weight",
     )  # fmt: skip
     depth = len(model.weights_)
     figure = Figure(figsize=(9.0, 2.6 + 2.0 * depth), facecolor=PAPER)
