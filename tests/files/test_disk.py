@@ -44,7 +44,7 @@ def save_model(path):
 def write_codes(path):
     from deepnmf.cli.transform import write_codes
 
-    write_codes(path, np.ones((1000, 4)), None)
+    write_codes(path, np.ones((1000, 4)), None, list("abcd"))
 
 
 def write_report(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from base64 import b64decode
 from dataclasses import replace
@@ -325,3 +326,26 @@ def test_samples_alone_and_frames_are_taken(tmp_path):
     assert write_report(model, X, tmp_path / "array.html").stat().st_size > 10_000
     figure = class_hierarchy(model.fit(frame), frame, np.arange(30) % 2, 1)
     figure.savefig(tmp_path / "frame.png")
+
+
+def test_names_of_parts_and_hidden_ones(low_rank, tmp_path):
+    evil = "</script><script>alert(1)</script>"
+    model = sdnmf_l((5, 3), **FEW).fit(low_rank.T)
+    plain = content(model, Dataset(low_rank.T), {})["layers"]
+    assert [(layer["names"], layer["hidden"]) for layer in plain] == [(None, [])] * 2
+    model.part_names_, model.hidden_parts_ = [None, [evil, None, "$x"]], [[4], []]
+    text = write_report(model, Dataset(low_rank.T), tmp_path / "r.html").read_text()
+    assert "<script>alert" not in text
+    first, second = record_of(text)["layers"]
+    assert (first["names"], first["hidden"]) == (None, [4])
+    assert (second["names"], second["hidden"]) == ([evil, None, "$x"], [])
+
+
+def test_pictures_have_names_as_they_are(low_rank, tmp_path):
+    model = sdnmf_l((5, 3), **FEW).fit(low_rank.T)
+    model.part_names_ = [None, ["$\\frac{", "oil", "a name that is longer than a picture is wide"]]
+    figure = class_hierarchy(model, low_rank.T, np.arange(40) % 2, 1)
+    shown = {axes.get_xlabel() for axes in figure.axes}
+    assert {"$\\frac{", "oil", "a name that is longer t…"} <= shown
+    assert any(re.fullmatch(r"part \d", label) for label in shown)  # of layer 1
+    figure.savefig(tmp_path / "named.png")  # nothing is read as a formula

@@ -401,3 +401,28 @@ def test_plain_numbers_without_labels(reader, low_rank, tmp_path):
     assert read.page.locator(".columns svg.line").count() > 1
     read.go("#/class/0")
     assert read.title() == "Not in this page"
+
+
+def test_parts_have_their_names_and_hidden_ones_are_not_listed(reader, digits_model, tmp_path):
+    model, data = copy.deepcopy(digits_model[0]), digits_model[1]
+    evil = "<b>ring</b><script>document.title='x'</script>"
+    model.part_names_ = [None, None, [evil, "a stroke", *[None] * 8]]
+    model.hidden_parts_ = [None, None, [3]]
+    read = reader(write_report(model, data, tmp_path / "named.html", {}))
+    read.go("#/layer/3")
+    captions = read.page.locator("a.tile .caption span:first-child").all_inner_texts()
+    assert {evil, "a stroke", "Part 2"} <= set(captions)
+    assert "Part 3" not in captions
+    assert "1 hidden part not shown." in read.page.inner_text("main")
+    read.page.click("a.tile:has-text('a stroke')")
+    read.wait("a stroke")
+    assert "part 1 of layer 3" in read.page.inner_text(".about")
+    read.go("#/search/stroke")
+    assert "a stroke (part 1 of layer 3)" in read.page.inner_text("main")
+    read.go("#/search/part 3 of layer 3")
+    assert "Nothing matches" in read.page.inner_text("main")
+    read.go("#/part/3/0")
+    read.wait(evil)
+    read.go("#/sample/0")
+    units = read.cards(1).evaluate_all("cards => cards.map(card => card.dataset.unit)")
+    assert "3" not in units

@@ -17,6 +17,7 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a model file."""
+    from deepnmf.models.part_names import given_names
     from deepnmf.models.storage import load_stored
 
     stored = load_stored(model)
@@ -35,6 +36,8 @@ def info(
         "normalize": notes.get("normalize", "none"),
         "features": fitted.n_features_in_,
         "layers": [int(W.shape[-1]) for W in fitted.weights_],
+        "named_parts": _named(fitted),
+        "hidden_parts": sum(map(len, fitted.hidden_parts_)),
         "dtype": str(fitted.weights_[0].dtype),
         "zeros": zeros,
         "dead_units": last and last.get("dead"),
@@ -46,8 +49,12 @@ def info(
         "status": fitted.status_,
     }
     if as_json:
+        names = [given_names(layer) for layer in fitted.part_names_]
+        record |= {"part_names": names, "hidden_parts": fitted.hidden_parts_}
         say_json({**record, "parameters": parameters, **_agreement(fitted)})
         return
+    record["hidden_parts"] = record["hidden_parts"] or None
+    record["named_parts"] = record["named_parts"] or None
     record["zeros"] = ", ".join(f"{share:.0%}" for share in zeros)
     width = max(len(name) for name in record)
     for name, value in record.items():
@@ -61,6 +68,14 @@ def info(
     for name, value in parameters.items():
         if value is not None:
             say(f"  {name:<{width}}{value}")
+
+
+def _named(fitted: MatrixFactorization) -> int:
+    """How many parts have names of their own."""
+    from deepnmf.models.part_names import given_names
+
+    layers = [given_names(names) or [] for names in fitted.part_names_]
+    return sum(name is not None for names in layers for name in names)
 
 
 def _agreement(fitted: MatrixFactorization) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,13 +39,18 @@ def transform(
         )
     stored = load_stored(model)
     dataset = inputs.load_data(data)
-    codes = to_numpy(stored.model.transform(inputs.prepare_for(stored, dataset), layer=layer))
-    write_codes(target, codes, dataset.sample_names)
+    fitted = stored.model
+    codes = to_numpy(fitted.transform(inputs.prepare_for(stored, dataset), layer=layer))
+    titles = fitted.part_names_[-1 if layer is None else layer - 1]
+    write_codes(target, codes, dataset.sample_names, titles)
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
 
 
-def write_codes(target: Path, codes: np.ndarray, names: np.ndarray | None) -> None:
-    """Write codes to a file, in the format of its extension."""
+def write_codes(
+    target: Path, codes: np.ndarray, names: np.ndarray | None, titles: Sequence[str]
+) -> None:
+    """Write codes to a file, in the format of its extension. `names` are those of the samples,
+    `titles` those of the parts."""
     import io
 
     import numpy as np
@@ -58,12 +64,11 @@ def write_codes(target: Path, codes: np.ndarray, names: np.ndarray | None) -> No
     else:
         import pandas as pd
 
-        # Numbered from 0, as in the report and by `explain`.
-        columns = [f"part {number}" for number in range(codes.shape[1])]
-        frame = pd.DataFrame(codes, columns=columns, index=names)
+        frame = pd.DataFrame(codes, columns=list(titles), index=names)
         if target.suffix.lower() == ".parquet":
             frame.to_parquet(buffer)
         else:
+            frame.columns = [safe_cell(title) for title in titles]
             if names is not None:
                 frame.index = [safe_cell(name) for name in names]
             separator = "\t" if target.suffix.lower() == ".tsv" else ","

@@ -13,6 +13,7 @@ from deepnmf.arrays.tensors import to_numpy
 from deepnmf.evaluation.clusters import METHODS, NONE, grouped, has_leiden
 from deepnmf.explain.decoding import transformed
 from deepnmf.models.base import MatrixFactorization
+from deepnmf.models.part_names import default_name
 from deepnmf.models.settings import one_of, whole_number
 from deepnmf.neighbors import unit_rows
 from deepnmf.terminal.text import one_line
@@ -38,6 +39,8 @@ class Clusters:
     """For each cluster, its parts of the last layer with their shares of the mean code, the largest
     first."""
     method: str
+    names: tuple[str, ...] = ()
+    """What the parts of the last layer are called; without a model, they have numbers."""
 
     def table(self) -> list[dict[str, Any]]:
         """One record per cluster."""
@@ -54,7 +57,8 @@ class Clusters:
     def __str__(self) -> str:
         lines = []
         for row in self.table():
-            made = ", ".join(f"part {part} {share:.0%}" for part, share in row["parts"].items())
+            parts = self.parts[row["cluster"]]
+            made = ", ".join(f"{self._name(part)} {share:.0%}" for part, share in parts)
             lines.append(
                 f"cluster {row['cluster']}: {row['samples']} samples, confidence "
                 f"{row['confidence']:.2f}; {made}"
@@ -63,6 +67,9 @@ class Clusters:
         if without:
             lines.append(f"{without} samples have a code of 0, and no cluster (−1)")
         return "\n".join(lines)
+
+    def _name(self, part: int) -> str:
+        return self.names[part] if self.names else default_name(part)
 
 
 def cluster(
@@ -141,7 +148,9 @@ def cluster(
     sizes = np.bincount(found.labels[found.labels != NONE])
     shown = np.asarray(unit_rows(top))
     parts = tuple(_parts(shown[found.labels == number]) for number in range(len(sizes)))
-    return Clusters(found.labels, sizes, found.confidence, parts, method)
+    known = isinstance(model, MatrixFactorization)
+    names = tuple(model._checked_names()[-1]) if known else ()
+    return Clusters(found.labels, sizes, found.confidence, parts, method, names)
 
 
 def codes_to_group(model: Any, X: Any, *, first: bool) -> tuple[np.ndarray, np.ndarray]:

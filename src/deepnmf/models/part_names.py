@@ -90,6 +90,13 @@ def is_named(names: Sequence[str]) -> bool:
     return any(name != default_name(part) for part, name in enumerate(names))
 
 
+def given_names(names: Sequence[str]) -> list[str | None] | None:
+    """The names of a layer, None for parts that have none of their own, or if no part has."""
+    if not is_named(names):
+        return None
+    return [None if name == default_name(part) else name for part, name in enumerate(names)]
+
+
 def checked_names(given: Any, sizes: Sequence[int]) -> list[list[str]]:
     """The names of the parts of every layer, without characters that cannot be shown.
 

@@ -27,6 +27,7 @@ from deepnmf.links import Link
 from deepnmf.models.advice import unfinished
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.choice.record import FEW_FITS, Choice
+from deepnmf.models.part_names import given_names
 from deepnmf.report import packing
 from deepnmf.report.choice import size_curve
 from deepnmf.report.plots import codes_plane
@@ -245,6 +246,8 @@ def _layer(
     record: PageLayer = {
         "layer": summary.layer,
         "parts": summary.parts,
+        "names": given_names(model._checked_names()[level]),
+        "hidden": model._checked_hidden()[level],
         "zeros": summary.zeros,
         "sparseness": summary.sparseness,
         "dead": list(summary.dead),

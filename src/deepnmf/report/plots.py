@@ -18,8 +18,11 @@ from deepnmf.explain.decoding import codes_of, parts
 from deepnmf.explain.hierarchy import Label, LayerSummary, explain
 from deepnmf.explain.tree import Node
 from deepnmf.models.base import MatrixFactorization
+from deepnmf.terminal.text import one_line
 
 INK, PAPER = "0.15", "white"
+NAME = 24
+"""How many characters of the name of a part stand below its picture."""
 
 
 def parts_sheet(
@@ -234,7 +237,9 @@ def _draw(
 ) -> None:
     """Draw a sample or a part: an image, bright where it is large, or its largest features."""
     if node is not None:
-        axes.set_xlabel(f"part {node.unit}", fontsize=8, labelpad=2)
+        of_layer = f" of layer {node.layer}"
+        name = one_line(node.name.removesuffix(of_layer), NAME)
+        axes.set_xlabel(name, fontsize=8, labelpad=2, parse_math=False)
     axes.set_xticks([])
     axes.set_yticks([])
     if image_shape is not None:

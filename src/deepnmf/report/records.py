@@ -115,6 +115,10 @@ class PageLayer(Pictures):
 
     layer: int
     parts: int
+    names: list[str | None] | None
+    """The names that parts were given; None for those that keep their number, or if all do."""
+    hidden: list[int]
+    """The parts that the page does not list."""
     zeros: float
     sparseness: float
     dead: list[int]

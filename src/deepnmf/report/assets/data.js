@@ -72,6 +72,12 @@ function largest(table, row) {
 const depth = record.layers.length;
 const layerOf = (number) => record.layers[number - 1];
 
+// The name that a part was given, or null.
+const givenName = (number, unit) => (layerOf(number).names || [])[unit] || null;
+const partLabel = (number, unit) => givenName(number, unit) || `Part ${unit}`;
+const partName = (number, unit) => givenName(number, unit) || `Part ${unit} of layer ${number}`;
+const isHidden = (layer, unit) => layer.hidden.includes(unit);
+
 function featureName(index) {
   const { names, shape } = record.features;
   if (shape) return `pixel ${Math.floor(index / shape[1])}, ${index % shape[1]}`;

@@ -17,7 +17,7 @@ function subjectOf(kind, words) {
       below: depth, path: `#/sample/${at}`, chosen: words.slice(1) };
   }
   const [layer, at] = words;
-  return { kind, at, layer, name: `Part ${at} of layer ${layer}`, owner: layerOf(layer), edges: layerOf(layer).edges,
+  return { kind, at, layer, name: partName(layer, at), owner: layerOf(layer), edges: layerOf(layer).edges,
     below: layer - 1, path: `#/part/${layer}/${at}`, chosen: words.slice(2) };
 }
 
@@ -64,7 +64,7 @@ function explorer(kind, words) {
     const chosen = subject.chosen[subject.below - below];
     const ahead = opened !== null;
     // Where nothing is chosen, the path continues through the part with the largest share.
-    const first = column(edges, at)[0];
+    const first = column(edges, at).find((item) => !isHidden(layerOf(below), item.unit));
     const unit = chosen === undefined ? first && first.unit : chosen;
     const section = partsColumn(edges, at, below, name, path, chosen, unit);
     section.classList.toggle("ahead", ahead);
@@ -73,7 +73,7 @@ function explorer(kind, words) {
     leaf = null;
     if (unit === undefined) break;
     path = `${path}/${unit}`;
-    name = `Part ${unit} of layer ${below}`;
+    name = partName(below, unit);
     leaf = { layer: below, unit };
     if (chosen !== undefined) {
       trail.push([name, path]);
@@ -123,19 +123,21 @@ function subjectColumn(subject) {
 function distinct(subject) {
   return element("div", { class: "distinct" }, element("h3", {}, "What sets it apart from other classes"),
     element("ul", {}, record.classes.distinct[subject.at].slice(0, 4).map(([unit, inside, outside]) => element("li", {},
-      link(`${subject.path}/${unit}`, {}, `Part ${unit}`), " ", badge(layerOf(depth), unit), ` mean code ${number(inside)}, elsewhere ${number(outside)}`))));
+      link(`${subject.path}/${unit}`, {}, partLabel(depth, unit)), " ", badge(layerOf(depth), unit), ` mean code ${number(inside)}, elsewhere ${number(outside)}`))));
 }
 
 function partsColumn(edges, at, below, name, path, chosen, through) {
-  const items = column(edges, at);
-  const rest = leftOut(edges, at);
   const layer = layerOf(below);
+  const all = column(edges, at);
+  const items = all.filter((item) => item.unit === chosen || !isHidden(layer, item.unit));
+  const unseen = all.length - items.length;
+  const rest = leftOut(edges, at);
   // The chosen part is always shown, even if it is not among the first.
   const place = items.findIndex((item) => item.unit === chosen);
   if (place >= CARDS) items.splice(CARDS - 1, 0, ...items.splice(place, 1));
   const list = element("ol", { class: "cards" });
   const draw = ({ unit, weight, share, support }) => {
-    const label = `Part ${unit} of layer ${below}`;
+    const label = partName(below, unit);
     const text = [`weight ${number(weight)}, ${percent(share)} of ${name}`, supportText(layer, unit),
       support === null ? null : `edge ${foundIn(support)}`].filter(Boolean).join(", ");
     return element("li", {}, link(`${path}/${unit}`, {
@@ -143,18 +145,19 @@ function partsColumn(edges, at, below, name, path, chosen, through) {
       "aria-label": `${label}, ${text}`, "data-unit": unit, "data-share": share, "data-rare": support !== null && isPoor(support) },
     element("span", { class: "weight", title: "weight on the edge" }, number(weight)),
     thumbnail(layer, unit, label),
-    element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), bar(share), element("span", { class: "value" }, percent(share))),
+    element("span", { class: "caption" }, element("span", {}, partLabel(below, unit)), bar(share), element("span", { class: "value" }, percent(share))),
     badges(badge(layer, unit), edgeBadge(support))));
   };
   return element("section", { class: "column", "aria-label": `Parts of layer ${below} in ${name}` },
-    heading(2, `Parts in layer ${below}`), element("p", { class: "note of" }, `of ${name}`), ...(items.length ? inSteps(list, items, draw, CARDS, "part") : [element("p", {}, "It has no parts: all its weights are 0.")]),
-    chosen !== undefined && place < 0 ? element("p", { class: "note" }, `Part ${chosen} is not among them: its weight is 0${rest.count ? " or too small for this page" : ""}.`) : null,
+    heading(2, `Parts in layer ${below}`), element("p", { class: "note of" }, `of ${name}`), ...(items.length ? inSteps(list, items, draw, CARDS, "part") : unseen ? [] : [element("p", {}, "It has no parts: all its weights are 0.")]),
+    chosen !== undefined && place < 0 ? element("p", { class: "note" }, `${partLabel(below, chosen)} is not among them: its weight is 0${rest.count ? " or too small for this page" : ""}.`) : null,
+    unseen ? element("p", { class: "note" }, `${plural(unseen, "hidden part")} not shown.`) : null,
     rest.count ? element("p", { class: "note" }, `${plural(rest.count, "smaller weight")} (${percent(rest.share)} together) not in this page.`) : null);
 }
 
 function featuresColumn({ layer, unit }) {
   const owner = layerOf(layer);
-  const label = `Part ${unit} of layer ${layer}`;
+  const label = partName(layer, unit);
   return element("section", { class: "column leaf", "aria-label": `Features of ${label}` },
     heading(2, "Features"), element("p", { class: "note of" }, `of ${label}`), element("div", { class: "card leafcard" }, portrait(owner, unit, label)),
     owner.sprite ? element("p", { class: "note" }, "Largest weights:") : null,
@@ -163,10 +166,11 @@ function featuresColumn({ layer, unit }) {
 
 // What uses a part, and which parts are near-equal to it.
 function about({ layer, unit }, pictured) {
-  const owner = layerOf(layer), name = `Part ${unit} of layer ${layer}`;
-  const section = element("section", { class: "about" }, heading(2, `About part ${unit} of layer ${layer}`));
+  const owner = layerOf(layer), name = partName(layer, unit), place = `part ${unit} of layer ${layer}`;
+  const section = element("section", { class: "about" }, heading(2, `About ${givenName(layer, unit) || place}`));
   const facts = element("dl", {});
   const fact = (term, ...content) => facts.append(element("dt", {}, term), element("dd", {}, ...content));
+  if (givenName(layer, unit)) fact("Number", place);
   fact("Importance", `${percent(unpack(owner.importance)[unit])} of the decoded samples goes through it: number ${ranked(owner).indexOf(unit) + 1} of ${owner.parts} in its layer.`);
   const fits = supportOf(owner, unit);
   if (fits !== null) fact("Support", `${wholePercent(fits)} of the fits have it.${isPoor(fits) ? ` It is ${POOR}: it depends on the start or on single samples.` : ""}`);
@@ -175,7 +179,7 @@ function about({ layer, unit }, pictured) {
   if (above) {
     const users = holders(above, unit);
     const to = (user) => layer === depth ? `#/class/${user}/${unit}` : `#/part/${layer + 1}/${user}/${unit}`;
-    const text = (user) => layer === depth ? `Class ${className(user)}` : `Part ${user} of layer ${layer + 1}`;
+    const text = (user) => layer === depth ? `Class ${className(user)}` : partName(layer + 1, user);
     const list = element("ul", { class: "chips" });
     fact(layer === depth ? "Classes that use it" : "Used by", users.length
       ? inSteps(list, users, ({ unit: user, weight, share, support }) => element("li", {}, link(to(user), {}, `${text(user)} `, element("span", { class: "value" }, `${number(weight)}, ${percent(share)} of it`), " ", edgeBadge(support))), 10, layer === depth ? "class" : "part")
@@ -185,7 +189,7 @@ function about({ layer, unit }, pictured) {
   if (near.length) {
     fact("Near-equal parts", element("ul", { class: "chips" }, near.slice(0, 10).map(([first, second, cosine]) => {
       const twin = first === unit ? second : first;
-      return element("li", {}, link(`#/part/${layer}/${twin}`, {}, `Part ${twin} `, element("span", { class: "value" }, `cosine ${cosine.toFixed(3)}`), " ", badge(owner, twin)));
+      return element("li", {}, link(`#/part/${layer}/${twin}`, {}, `${partLabel(layer, twin)} `, element("span", { class: "value" }, `cosine ${cosine.toFixed(3)}`), " ", badge(owner, twin)));
     })));
   }
   section.append(element("div", { class: "side" }, ...(pictured && layer > 1 ? [element("div", { class: "card" }, portrait(owner, unit, name))] : []), facts));

@@ -10,7 +10,7 @@ function layerView(number) {
     layer.dead.length ? `${plural(layer.dead.length, "part")} dead. ` : "No dead parts. ",
     layer.pairs ? `${plural(layer.pairs, "near-equal pair")}.` : "No near-equal pairs.",
     layer.support ? ` ${supportSummary(layer)}` : null));
-  const sorted = ranked(layer);
+  const sorted = ranked(layer).filter((unit) => !isHidden(layer, unit));
   const place = element("div", {});
   const choose = element("select", { id: "order", onchange: () => fill() },
     element("option", { value: "importance" }, "importance"), element("option", { value: "number" }, "number"));
@@ -22,6 +22,7 @@ function layerView(number) {
   fill();
   view.push(element("p", { class: "choice" }, element("label", { for: "order" }, "Order by "), choose,
     element("span", { class: "note" }, " Importance: the share of the decoded samples that goes through a part.")), place);
+  if (layer.hidden.length) view.push(element("p", { class: "note" }, `${plural(layer.hidden.length, "hidden part")} not shown.`));
   if (layer.redundant.length) view.push(pairs(layer));
   return { view, title: `Layer ${number}` };
 }
@@ -30,8 +31,8 @@ function partTile(layer, unit) {
   const dead = layer.dead.includes(unit);
   const share = unpack(layer.importance)[unit];
   return element("li", {}, link(`#/part/${layer.layer}/${unit}`, { class: `${dead ? "tile dead" : "tile"}${poorClass(layer, unit)}` },
-    thumbnail(layer, unit, `Part ${unit} of layer ${layer.layer}`),
-    element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), element("span", { class: "value" }, dead ? "dead" : percent(share))), badges(badge(layer, unit))));
+    thumbnail(layer, unit, partName(layer.layer, unit)),
+    element("span", { class: "caption" }, element("span", {}, partLabel(layer.layer, unit)), element("span", { class: "value" }, dead ? "dead" : percent(share))), badges(badge(layer, unit))));
 }
 
 function pairs(layer) {

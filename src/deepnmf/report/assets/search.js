@@ -2,8 +2,9 @@
 
 const SHOWN = 40;
 
-const parts = record.layers.flatMap((layer) => Array.from({ length: layer.parts }, (_, unit) => ({ layer: layer.layer, unit })));
-const partName = ({ layer, unit }) => `Part ${unit} of layer ${layer}`;
+const parts = record.layers.flatMap((layer) => Array.from({ length: layer.parts }, (_, unit) => ({ layer: layer.layer, unit })))
+  .filter(({ layer, unit }) => !isHidden(layerOf(layer), unit));
+const partTitle = ({ layer, unit }) => `${partName(layer, unit)}${givenName(layer, unit) ? ` (part ${unit} of layer ${layer})` : ""}`;
 
 function matches(words) {
   const wanted = words.trim().toLowerCase();
@@ -20,7 +21,7 @@ function matches(words) {
   return {
     features: scored(record.features.count, featureName),
     classes: record.classes ? scored(record.classes.names.length, (at) => `class ${className(at)}`) : [],
-    parts: scored(parts.length, (at) => partName(parts[at])).map((at) => parts[at]),
+    parts: scored(parts.length, (at) => partTitle(parts[at])).map((at) => parts[at]),
     samples: scored(unpack(record.samples.rows).length, sampleName),
   };
 }
@@ -40,7 +41,7 @@ function searchView(words) {
   };
   group("Classes", hits.classes, (at) => `#/class/${at}`, (at) => `Class ${className(at)}`, "class");
   group("Features", hits.features, (at) => `#/feature/${at}`, featureName, "feature");
-  group("Parts", hits.parts, ({ layer, unit }) => `#/part/${layer}/${unit}`, partName, "part",
+  group("Parts", hits.parts, ({ layer, unit }) => `#/part/${layer}/${unit}`, partTitle, "part",
     ({ layer, unit }) => layerOf(layer).support ? [" ", badge(layerOf(layer), unit)] : []);
   group("Samples", hits.samples, (at) => `#/sample/${at}`, sampleName, "sample");
   return { view, title: `Search ${words}`, said: text };
@@ -50,11 +51,11 @@ function featureView(index) {
   const name = featureName(index);
   const view = [heading(1, name), element("p", {}, "The parts in which this feature is most prominent: its entry as a share of the part's largest entry.")];
   for (const layer of [...record.layers].reverse()) {
-    const held = largest(layer.holders, index);
+    const held = largest(layer.holders, index).filter((held) => !isHidden(layer, held.index));
     const peak = unpack(layer.peak);
     const cards = held.map(({ index: unit, value }) => element("li", {}, link(`#/part/${layer.layer}/${unit}`, { class: `tile${poorClass(layer, unit)}` },
-      thumbnail(layer, unit, `Part ${unit} of layer ${layer.layer}`),
-      element("span", { class: "caption" }, element("span", {}, `Part ${unit}`), bar(Math.abs(value)),
+      thumbnail(layer, unit, partName(layer.layer, unit)),
+      element("span", { class: "caption" }, element("span", {}, partLabel(layer.layer, unit)), bar(Math.abs(value)),
         element("span", { class: "value" }, `${percent(value)} · ${number(value * peak[unit])}`)),
       badges(badge(layer, unit)))));
     view.push(element("section", {}, heading(2, `Layer ${layer.layer}`),
