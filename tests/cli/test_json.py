@@ -45,6 +45,11 @@ def calls(data, model, tmp_path):
             (),
             ("--method", "soon"),
         ),
+        "export": (
+            ("export", model, data, "-o", tmp_path / "tables"),
+            (),
+            ("--format", "soon"),
+        ),
         "info": (("info", model), (), ("--absent",)),
         "list": (("data", "list"), (), ("--absent",)),
     }

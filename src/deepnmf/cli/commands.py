@@ -16,6 +16,7 @@ from deepnmf.cli import (
     data,
     demo,
     evaluate,
+    export,
     fit,
     info,
     models,
@@ -51,6 +52,7 @@ app.command(cls=Command)(transform.transform)
 app.command(cls=Command)(evaluate.evaluate)
 app.command(cls=Command)(cluster.cluster)
 app.command(cls=Command)(report.report)
+app.command(cls=Command)(export.export)
 app.command(cls=Command)(reproduce.reproduce)
 app.command(cls=Command)(choose.choose)
 app.command(cls=Command)(study.study)

@@ -10,7 +10,7 @@ import numpy as np
 from deepnmf.explain.decoding import is_whole
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.part_names import default_name
-from deepnmf.terminal.text import one_line
+from deepnmf.terminal.text import one_line, printable
 
 
 def part_name(names: Sequence[Sequence[str]], layer: int, part: int) -> str:
@@ -62,11 +62,11 @@ def known_features(
 def feature_labels(
     model: MatrixFactorization, names: Sequence[str] | None, features: int
 ) -> np.ndarray:
-    """What to call each feature."""
+    """What to call each feature, without characters that cannot be shown."""
     known = known_features(model, names, features)
     if known is None:
         known = [f"feature {number}" for number in range(features)]
-    return np.asarray([str(name) for name in known], dtype=object)
+    return np.asarray([printable(str(name)) for name in known], dtype=object)
 
 
 def sample_labels(X: Any, names: Sequence[Any] | None, samples: int) -> np.ndarray:
@@ -77,7 +77,8 @@ def sample_labels(X: Any, names: Sequence[Any] | None, samples: int) -> np.ndarr
         return np.arange(samples)
     if len(names) != samples:
         raise ValueError(f"sample_names: {len(names)} given for {samples} samples.")
-    return np.asarray(list(names), dtype=object)
+    shown = [printable(name) if isinstance(name, str) else name for name in names]
+    return np.asarray(shown, dtype=object)
 
 
 def check_count(name: str, value: int | None) -> None:

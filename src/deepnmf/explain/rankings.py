@@ -144,18 +144,18 @@ def _scores(P: np.ndarray, by: str, lam: float, X: Any) -> np.ndarray:
     if by == "specificity":
         return specificity(shares)
     if by == "relevance":
-        return relevance(shares, _frequency(sizes if X is None else X, P.shape[1]), lam)
+        return relevance(shares, frequency(sizes if X is None else X, P.shape[1]), lam)
     return sizes
 
 
-def relevance(shares: np.ndarray, frequency: np.ndarray, lam: float) -> np.ndarray:
+def relevance(shares: np.ndarray, p_w: np.ndarray, lam: float) -> np.ndarray:
     """λ log p(w|t) + (1 − λ) log(p(w|t)/p(w)) for p(w|t) (k, m) and p(w) (m,)."""
-    known = frequency > 0
+    known = p_w > 0
     # A feature of a part that the data lack counts as rare as their rarest.
-    rarest = frequency[known].min() if known.any() else 1.0
+    rarest = p_w[known].min() if known.any() else 1.0
     with np.errstate(divide="ignore"):
         logs = np.log(shares)
-    return np.asarray(logs - (1 - lam) * np.log(np.where(known, frequency, rarest)))
+    return np.asarray(logs - (1 - lam) * np.log(np.where(known, p_w, rarest)))
 
 
 def specificity(shares: np.ndarray) -> np.ndarray:
@@ -168,7 +168,7 @@ def specificity(shares: np.ndarray) -> np.ndarray:
     return np.asarray(shares * (shares - other) / np.where(total > 0, total, 1))
 
 
-def _frequency(X: Any, features: int) -> np.ndarray:
+def frequency(X: Any, features: int) -> np.ndarray:
     """p(w): the share of each feature in the sum of |X|."""
     X = X if is_sparse(X) else np.asarray(to_numpy(X))
     if X.ndim != 2 or X.shape[1] != features:
