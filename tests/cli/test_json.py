@@ -50,6 +50,7 @@ def calls(data, model, tmp_path):
             (),
             ("--format", "soon"),
         ),
+        "rename": (("rename", model, "--write", tmp_path / "n.json"), (), ("--absent",)),
         "info": (("info", model), (), ("--absent",)),
         "list": (("data", "list"), (), ("--absent",)),
     }

@@ -130,6 +130,9 @@ def _materials() -> Path:
     (place / "garbage.safetensors").write_bytes(b"\x00" * 50)
     (place / "empty.csv").write_bytes(b"")
     (place / "folder").mkdir()
+    (place / "names.json").write_text('[{"layer": 1, "part": 2, "name": "=oil\\u001b[2J"}]')
+    (place / "names.csv").write_text("layer,part,name,hidden\n1,0,x,yes\n")
+    (place / "bad.json").write_text('[{"layer": 1, "part": 2, "name": ["x"]}]')
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         settings: dict[str, Any] = {"max_iter": 2, "pretrain_iter": 1, "random_state": 0}
@@ -182,9 +185,15 @@ STUDY: Options = {
     "--normalize": ("l2", "none"), "--folds": ("2",), "--runs": ("1",), "--repeats": ("1",),
     "--dtype": ("float32",), "--device": ("cpu",), "--set": ("tol=0", "max_iter=1"),
 }  # fmt: skip
+EXPORT: Options = {"--format": ("csv", "json", "parquet"), "--top": ("3", "1"), "--json": None}
+RENAME: Options = {
+    "--write": ("new.json", "new.csv", "x.npy", "/dev/full"), "-o": ("out.safetensors", "folder"),
+    "--top": ("3",), "--json": None,
+}  # fmt: skip
+NAMES = ("names.json", "names.csv", "bad.json", "x.npy", "gone.json", "/dev/null", "folder", "")
 COMMANDS = {"fit": 40, "transform": 15, "evaluate": 12, "info": 10, "report": 2, "study": 3,
-            "choose": 4, "reproduce": 3, "demo": 2, "models": 2, "data": 4,
-            "nonsense": 5}  # fmt: skip
+            "choose": 4, "export": 4, "rename": 4, "reproduce": 3, "demo": 2, "models": 2,
+            "data": 4, "nonsense": 5}  # fmt: skip
 
 
 def _arguments(rng: np.random.Generator) -> list[str]:
@@ -198,6 +207,8 @@ def _arguments(rng: np.random.Generator) -> list[str]:
         "evaluate": lambda: [model, data, "--labels", "y.txt", *_options(EVALUATE, rng)],
         "info": lambda: [model, *_options({"--json": None}, rng)],
         "report": lambda: [model, data, "-o", _output(rng)],
+        "export": lambda: [model, data, "-o", "tables", *_options(EXPORT, rng)],
+        "rename": lambda: [model, pick(rng, NAMES), *_options(RENAME, rng)],
         "study": lambda: [
             data.replace("digits", "x.npy"), "-o", _output(rng), "--models", "dnmf,nenmf",
                          "--set", "max_iter=1",

@@ -20,6 +20,7 @@ from deepnmf.cli import (
     fit,
     info,
     models,
+    rename,
     report,
     reproduce,
     study,
@@ -53,6 +54,7 @@ app.command(cls=Command)(evaluate.evaluate)
 app.command(cls=Command)(cluster.cluster)
 app.command(cls=Command)(report.report)
 app.command(cls=Command)(export.export)
+app.command(cls=Command)(rename.rename)
 app.command(cls=Command)(reproduce.reproduce)
 app.command(cls=Command)(choose.choose)
 app.command(cls=Command)(study.study)
