@@ -426,3 +426,13 @@ def test_parts_have_their_names_and_hidden_ones_are_not_listed(reader, digits_mo
     read.go("#/sample/0")
     units = read.cards(1).evaluate_all("cards => cards.map(card => card.dataset.unit)")
     assert "3" not in units
+
+
+def test_long_names_of_parts_fit_a_phone(reader, digits_model, tmp_path):
+    model, data = copy.deepcopy(digits_model[0]), digits_model[1]
+    model.part_names_ = [[f"{part}_{'x' * 150}" for part in range(size)] for size in (24, 14, 10)]
+    page = write_report(model, data, tmp_path / "long.html", {})
+    read = reader(page, viewport={"width": 390, "height": 800})
+    for place in ("#/class/3/0/1", "#/layer/2", "#/part/2/1", "#/feature/20", "#/search/xxx"):
+        read.go(place)
+        assert read.wide() <= 390, place
