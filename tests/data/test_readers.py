@@ -7,7 +7,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from deepnmf.data import read, read_labels
+from deepnmf.data import open_on_disk, read, read_labels
 from deepnmf.data.dataset import DataError
 
 X = np.array([[1.0, 0.0, 2.5], [0.0, 3.0, 1.0]])
@@ -88,6 +88,54 @@ def test_every_kind_of_file(name, tmp_path):
     np.testing.assert_array_equal(dense, X)
     if "sparse" in name or name.endswith((".mtx", ".mat", ".h5ad")):
         assert scipy.sparse.issparse(data.X)
+
+
+def with_layer(path, kind="csr_matrix"):
+    """A .h5ad file with X, and 2 X as the layer "counts"."""
+    write_h5ad(path)
+    stored = 2 * (SPARSE if kind == "csr_matrix" else SPARSE.tocsc())
+    with pytest.importorskip("h5py").File(path, "a") as file:
+        group = file.create_group("layers/counts")
+        group.attrs["encoding-type"], group.attrs["shape"] = kind, X.shape
+        for name in ("data", "indices", "indptr"):
+            group[name] = getattr(stored, name)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix"])
+def test_layers_of_h5ad(kind, tmp_path):
+    path = with_layer(tmp_path / "cells.h5ad", kind)
+    np.testing.assert_array_equal(read(path, layer="counts").X.toarray(), 2 * X)
+    opened = open_on_disk(path, layer="counts")
+    np.testing.assert_array_equal(opened.X[:].toarray(), 2 * X)
+    assert list(opened.feature_names) == ["g1", "g2", "g3"]
+    with pytest.raises(DataError, match=r"no layer 'raw'\. It has the layers counts"):
+        read(path, layer="raw")
+    np.save(tmp_path / "X.npy", X)
+    for reader in (read, open_on_disk):
+        with pytest.raises(DataError, match="only .h5ad files have layers"):
+            reader(tmp_path / "X.npy", layer="counts")
+
+
+def test_a_sparse_matrix_on_disk_is_read_by_rows(tmp_path):
+    path = with_layer(tmp_path / "cells.h5ad", "csc_matrix")
+    stored = open_on_disk(path).X
+    assert (stored.shape, stored.dtype, stored.nnz) == (X.shape, X.dtype, SPARSE.nnz)
+    for rows in (slice(0, 1), slice(1, 2), slice(1, 1), slice(0, 9)):
+        np.testing.assert_array_equal(stored[rows].toarray(), X[rows])
+    by_columns = open_on_disk(path, layer="counts").X
+    with pytest.raises(DataError, match=r"stored by columns \(CSC\).*tocsr"):
+        by_columns[0:1]
+
+
+@pytest.mark.parametrize("indptr", [[0, 2], [0, 3, 2], [1, 2, 4], [0, 2, 9], [0.0, 2.0, 4.0]])
+def test_a_damaged_sparse_matrix_on_disk_is_refused(indptr, tmp_path):
+    path = with_layer(tmp_path / "cells.h5ad")
+    with pytest.importorskip("h5py").File(path, "a") as file:
+        del file["X/indptr"]
+        file["X/indptr"] = indptr
+    with pytest.raises(DataError, match="damaged"):
+        open_on_disk(path)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,17 @@ def dask_array(X, folder):
     return pytest.importorskip("dask.array").from_array(X, chunks=(15, X.shape[1]))
 
 
+def h5ad(X, folder):
+    """A sparse matrix that stays in its .h5ad file."""
+    h5py, sparse = pytest.importorskip("h5py"), scipy.sparse.csr_array(X)
+    with h5py.File(folder / "X.h5ad", "w") as file:
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", X.shape
+        for name in ("data", "indices", "indptr"):
+            group[name] = getattr(sparse, name)
+    return open_on_disk(folder / "X.h5ad").X
+
+
 def tensor(X, folder):
     return pytest.importorskip("torch").from_numpy(X.copy())
 
@@ -42,6 +53,7 @@ KINDS = {
     "csc": lambda X, _: scipy.sparse.csc_matrix(X),
     "tensor": tensor,
     "memmap": memmap,
+    "sparse on disk": h5ad,
     "list of blocks": lambda X, _: [X[:10], scipy.sparse.csr_array(X[10:])],
     "Dask": dask_array,
 }

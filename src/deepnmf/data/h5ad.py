@@ -10,19 +10,20 @@ import scipy.sparse
 
 from deepnmf.data.dataset import DataError, Dataset
 from deepnmf.data.limits import all_entries, check_array, checked_sparse
+from deepnmf.data.stored_sparse import StoredSparse
 
 if TYPE_CHECKING:
     import h5py
 
+    from deepnmf.arrays import Data
 
-def read_h5ad(path: Path) -> Dataset:
-    """Samples of a .h5ad file: cells by genes."""
+
+def read_h5ad(path: Path, layer: str | None = None) -> Dataset:
+    """Samples of a .h5ad file, cells by genes: X, or a layer."""
     import h5py
 
     with h5py.File(path, "r") as file:
-        if "X" not in file:
-            raise DataError(f"{path}: has no X.")
-        X = file["X"]
+        X = _matrix_of(path, file, layer)
         if isinstance(X, h5py.Group):
             kind = str(X.attrs.get("encoding-type", "csr_matrix"))
             build = scipy.sparse.csc_matrix if kind.startswith("csc") else scipy.sparse.csr_matrix
@@ -31,13 +32,42 @@ def read_h5ad(path: Path) -> Dataset:
             matrix = checked_sparse(path, build(arrays, shape=shape))
         else:
             matrix = all_entries(path, X)
-        return Dataset(
-            matrix,
-            feature_names=_index_of(file.get("var")),
-            sample_names=_index_of(file.get("obs")),
-            columns=_columns(file.get("obs")),
-            name=path.stem,
-        )
+        return _described(path, file, matrix)
+
+
+def open_h5ad(path: Path, layer: str | None = None) -> Dataset:
+    """Samples that stay in a .h5ad file, sparse as they are."""
+    import h5py
+
+    file = h5py.File(path, "r")
+    X = _matrix_of(path, file, layer)
+    return _described(path, file, StoredSparse(X, str(path)) if isinstance(X, h5py.Group) else X)
+
+
+def _matrix_of(path: Path, file: h5py.File, layer: str | None) -> h5py.Dataset | h5py.Group:
+    if layer is None:
+        if "X" not in file:
+            raise DataError(f"{path}: has no X.{_layers_to_give(file)}")
+        return file["X"]
+    if layer not in file.get("layers", ()):
+        raise DataError(f"{path}: has no layer {layer!r}.{_layers_to_give(file)}")
+    return file["layers"][layer]
+
+
+def _layers_to_give(file: h5py.File) -> str:
+    names = sorted(file.get("layers", ()))
+    return f" It has the layers {', '.join(names)}." if names else ""
+
+
+def _described(path: Path, file: h5py.File, matrix: Data) -> Dataset:
+    """The samples with their names and columns."""
+    return Dataset(
+        matrix,
+        feature_names=_index_of(file.get("var")),
+        sample_names=_index_of(file.get("obs")),
+        columns=_columns(file.get("obs")),
+        name=path.stem,
+    )
 
 
 def _index_of(frame: h5py.Group | None) -> np.ndarray | None:

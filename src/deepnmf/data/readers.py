@@ -13,7 +13,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from deepnmf.data.dataset import DataError, Dataset
-from deepnmf.data.h5ad import read_h5ad
+from deepnmf.data.h5ad import open_h5ad, read_h5ad
 from deepnmf.data.images import read_images
 from deepnmf.data.limits import all_entries, check_text, checked_sparse
 from deepnmf.data.matlab import read_matlab
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     from deepnmf.arrays import Data
 
 
-def read(path: str | Path) -> Dataset:
+def read(path: str | Path, layer: str | None = None) -> Dataset:
     """Samples from a file or folder.
 
     .npy, .npz (an array, or a scipy.sparse matrix), .csv and .tsv (header and index column are
     recognised), .parquet, .mtx and .mtx.gz, .mat, .h5ad, .h5 and .hdf5, .zarr, or a folder of
     images of one size, whose sub-folders are the labels. All samples are read into memory, up to
     half of it (DEEPNMF_READ_LIMIT=20GB sets another limit); for more there is `open_on_disk`.
+    `layer` names the layer of an .h5ad file to read in place of its X.
     """
     path = Path(path)
+    _check_layer(path, layer)
     if path.is_dir() and path.suffix.lower() != ".zarr":
         return read_images(path)
     _check_exists(path)
@@ -41,7 +43,7 @@ def read(path: str | Path) -> Dataset:
     for extension, reader in READERS.items():
         if name.endswith(extension):
             try:
-                return reader(path)
+                return reader(path) if layer is None else read_h5ad(path, layer)
             except DataError:
                 raise
             except ImportError as problem:
@@ -59,9 +61,11 @@ def read(path: str | Path) -> Dataset:
     )
 
 
-def open_on_disk(path: str | Path) -> Dataset:
-    """Samples that stay in their file (.npy, .h5, .hdf5 or .zarr) and are read in slices."""
+def open_on_disk(path: str | Path, layer: str | None = None) -> Dataset:
+    """Samples that stay in their file (.npy, .h5ad, .h5, .hdf5 or .zarr) and are read in slices.
+    `layer` names the layer of an .h5ad file to read in place of its X."""
     path = Path(path)
+    _check_layer(path, layer)
     _check_exists(path)
     opened = ON_DISK.get(path.suffix.lower())
     if opened is None:
@@ -70,7 +74,7 @@ def open_on_disk(path: str | Path) -> Dataset:
             "one of them (numpy.save), or work without a memory limit and without Dask."
         )
     try:
-        return opened(path)
+        return opened(path) if layer is None else open_h5ad(path, layer)
     except DataError:
         raise
     except ImportError as problem:
@@ -82,6 +86,11 @@ def open_on_disk(path: str | Path) -> Dataset:
             f"{path}: could not be opened as {path.suffix} ({_line(problem)}). Is it damaged, or "
             "of another format?"
         ) from problem
+
+
+def _check_layer(path: Path, layer: str | None) -> None:
+    if layer is not None and path.suffix.lower() != ".h5ad":
+        raise DataError(f"{path}: only .h5ad files have layers. Leave the layer out.")
 
 
 def _line(problem: Exception) -> str:
@@ -262,6 +271,7 @@ READERS: dict[str, Callable[[Path], Dataset]] = {
 }
 ON_DISK: dict[str, Callable[[Path], Dataset]] = {
     ".npy": _open_npy,
+    ".h5ad": open_h5ad,
     ".h5": _open_hdf5,
     ".hdf5": _open_hdf5,
     ".zarr": _open_zarr,

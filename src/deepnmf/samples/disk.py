@@ -14,13 +14,15 @@ from deepnmf.arrays import Array, is_blocked, is_sparse
 from deepnmf.arrays.blocks import Block
 from deepnmf.arrays.stores import temporary_file
 from deepnmf.data.dataset import stored_rows
+from deepnmf.data.stored_sparse import StoredSparse
 from deepnmf.samples.admission import admitted
 from deepnmf.samples.checks import canonical
 from deepnmf.samples.conversion import converted
 
 
 def is_on_disk(X: Any) -> bool:
-    """Whether X is an array on disk, read slice by slice: a NumPy memmap, an HDF5 or zarr array."""
+    """Whether X is an array on disk, read slice by slice: a NumPy memmap, an HDF5 or zarr array, or
+    a sparse matrix in their files."""
     if isinstance(X, np.memmap):
         return True
     return not isinstance(X, np.ndarray) and hasattr(X, "chunks") and hasattr(X, "dtype")
@@ -48,6 +50,44 @@ class Prepared:
         if isinstance(self.X, np.memmap):
             forget_pages(self.X)
         return samples
+
+
+@dataclass(frozen=True)
+class SomeColumns:
+    """Some columns of an array on disk, whose rows are read in full."""
+
+    X: Any
+    columns: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.X.shape[0]), len(self.columns)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.X.dtype)
+
+    @property
+    def chunks(self) -> None:
+        return None
+
+    def __getitem__(self, rows: slice) -> Any:
+        return stored_rows(self.X, rows)[:, self.columns]
+
+
+def sample_bytes(X: Any, dtype: np.dtype) -> int:
+    """About how much memory one sample of an array on disk takes when it is read."""
+    source = X.X if isinstance(X, SomeColumns | Prepared) else X
+    if isinstance(source, StoredSparse):
+        return source.sample_bytes
+    return int(source.shape[1]) * dtype.itemsize
+
+
+def check_rows(X: Any) -> None:
+    """Refuse an array on disk whose rows cannot be read one by one."""
+    source = X.X if isinstance(X, SomeColumns | Prepared) else X
+    if isinstance(source, StoredSparse):
+        source.check_rows()
 
 
 def forget_pages(X: np.memmap) -> None:

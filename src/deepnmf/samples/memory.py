@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from deepnmf.arrays import Array, namespace
+from deepnmf.arrays import Array, is_sparse, namespace
 from deepnmf.arrays.tensors import is_tensor, to_numpy
 from deepnmf.data.dataset import stored_rows
 from deepnmf.samples.admission import admitted
@@ -49,7 +49,9 @@ class InMemory(Samples):
 
 def opened(X: Any, needs: Needs) -> Samples:
     """Any other X, as a NumPy array or a sparse matrix in memory."""
-    X = admitted(np.asarray(stored_rows(X)), needs.whom) if is_on_disk(X) else X
+    if is_on_disk(X):
+        rows = stored_rows(X)
+        X = admitted(rows if is_sparse(rows) else np.asarray(rows), needs.whom)
     checks: dict[str, Any] = {
         "accept_sparse": ("csr", "csc") if needs.sparse else False,
         "dtype": [np.float64, np.float32],

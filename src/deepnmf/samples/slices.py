@@ -15,7 +15,14 @@ from deepnmf.samples.admission import float_type
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.budget import memory, room_for_codes
 from deepnmf.samples.checks import check_blocks, check_size
-from deepnmf.samples.disk import as_block, is_on_disk, joined_rows, to_rows
+from deepnmf.samples.disk import (
+    as_block,
+    check_rows,
+    is_on_disk,
+    joined_rows,
+    sample_bytes,
+    to_rows,
+)
 from deepnmf.samples.place import refuse_card
 
 WORK = 12
@@ -101,14 +108,16 @@ def opened(X: Any, needs: Needs) -> Samples | None:
         raise ValueError(f"Expected 2D input, got an array of shape {tuple(X.shape)}.")
     n, m = (int(size) for size in X.shape)
     dtype = float_type(X.dtype, needs.whom)
+    codes = WORK * needs.widest * dtype.itemsize
     check_chunks(X)
     if budget is None:
         budget = physical_memory() / 4
-        if n * (m + WORK * needs.widest) * dtype.itemsize <= budget:
+        if n * (sample_bytes(X, dtype) + codes) <= budget:
             return None
     if not _takes_blocks(needs):
         return None
-    width = int(budget / 8 / ((2 * m + WORK * needs.widest) * dtype.itemsize))
+    check_rows(X)
+    width = int(budget / 8 / (2 * sample_bytes(X, dtype) + codes))
     width = min(max(width, 64), n)
     widths = [min(width, n - low) for low in range(0, n, width)]
     layout = Layout(tuple(widths), room=room_for_codes(needs.max_memory))
