@@ -102,6 +102,22 @@ def with_layer(path, kind="csr_matrix"):
     return path
 
 
+def test_words_as_anndata_writes_them_with_pandas_3(tmp_path):
+    path = tmp_path / "cells.h5ad"
+    write_h5ad(path)
+    with pytest.importorskip("h5py").File(path, "a") as file:
+        del file["var/_index"]
+        words = {"var/_index": ["g1", "g2", "g3"], "obs/tissue": ["skin", "gut"]}
+        for name, values in words.items():
+            group = file.create_group(name)
+            group.attrs["encoding-type"] = "nullable-string-array"
+            group["values"] = np.asarray(values, dtype="S")
+            group["mask"] = np.arange(len(values)) == 1
+    data = read(path)
+    assert list(data.feature_names) == ["g1", "g2", "g3"]
+    assert list(data.columns["tissue"]) == ["skin", None]
+
+
 @pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix"])
 def test_layers_of_h5ad(kind, tmp_path):
     path = with_layer(tmp_path / "cells.h5ad", kind)

@@ -75,6 +75,8 @@ def _index_of(frame: h5py.Group | None) -> np.ndarray | None:
     if frame is None or _key(frame) not in frame:
         return None
     names = frame[_key(frame)]
+    if _holds_words(names):  # as anndata writes them with pandas 3
+        names = names["values"]
     check_array(Path(frame.file.filename), names)
     return np.asarray(names.asstr()[:], dtype=object)
 
@@ -109,10 +111,16 @@ def _column(frame: h5py.Group, name: str) -> np.ndarray | None:
 
     column = frame[name]
     categories = None
+    if _holds_words(column):
+        words = _values(column["values"])
+        words[_values(column["mask"])] = None
+        return words
     if isinstance(column, h5py.Group):
         if "codes" not in column or "categories" not in column:
             return None
         categories, column = column["categories"], column["codes"]
+        if _holds_words(categories):
+            categories = categories["values"]
     elif "categories" in column.attrs:  # as anndata wrote them before 0.8
         categories = frame.file[column.attrs["categories"]]
     values = _values(column)
@@ -120,6 +128,11 @@ def _column(frame: h5py.Group, name: str) -> np.ndarray | None:
         return values
     # Code −1, a missing category, picks the last entry: None.
     return np.asarray([*_values(categories), None], dtype=object)[values]
+
+
+def _holds_words(column: h5py.Group | h5py.Dataset) -> bool:
+    """Whether a column is a group of words and a mask of those that are missing."""
+    return str(column.attrs.get("encoding-type", "")) == "nullable-string-array"
 
 
 def _values(column: h5py.Dataset) -> np.ndarray:

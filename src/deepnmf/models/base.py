@@ -187,7 +187,8 @@ class MatrixFactorization(NamedParts, CallbackSupport, TransformerMixin, Factori
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the weights from X (n_samples, n_features), dense or sparse; y is ignored."""
+        """Learn the weights from X (n_samples, n_features), dense, sparse or an AnnData; y is
+        ignored."""
         self.check()
         with open_samples(X, self._needs(fitting=True)) as samples:
             self._learn(samples)

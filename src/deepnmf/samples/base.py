@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -46,6 +47,14 @@ class Needs:
     def without_model(self) -> Needs:
         """The needs of a single block, whose number of features is already checked."""
         return replace(self, estimator=None, fitting=False)
+
+    def without_names(self) -> Needs:
+        """The needs of a matrix without names of features, where these are already checked."""
+        if self.estimator is None:
+            return self
+        model = copy.copy(self.estimator)
+        vars(model).pop("feature_names_in_", None)
+        return replace(self, estimator=model)
 
 
 class Samples(ABC):

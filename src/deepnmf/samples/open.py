@@ -7,6 +7,7 @@ from typing import Any
 
 from deepnmf.samples import memory, slices
 from deepnmf.samples.admission import admitted
+from deepnmf.samples.annotated import annotated, stored
 from deepnmf.samples.base import Needs, Samples
 from deepnmf.samples.dask import arrays as dask_arrays
 
@@ -22,6 +23,16 @@ KINDS: tuple[Callable[[Any, Needs], Samples | None], ...] = (
 
 def open_samples(X: Any, needs: Needs) -> Samples:
     """Check X (n_samples, n_features), and open it for a model with these needs."""
+    named = annotated(X)
+    if named is None:
+        return _opened(stored(X), needs)
+    named.check_names(needs)
+    samples = _opened(named.X, needs.without_names())
+    samples.feature_names = named.names
+    return samples
+
+
+def _opened(X: Any, needs: Needs) -> Samples:
     X = admitted(X, needs.whom)
     for opened in KINDS:
         samples = opened(X, needs)
