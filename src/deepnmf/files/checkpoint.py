@@ -199,7 +199,7 @@ class CheckpointFile:
             "data": self.data,
             "point": self._packed(tensors, point),
             "random": [generator.bit_generator.state for generator in generators],
-            "history": add_history(tensors, history.records),
+            "history": add_history(tensors.add_array, history.records),
             "stride": history.stride,
         }
         tensors.save(self.path, KEY, header)

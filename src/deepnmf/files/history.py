@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from deepnmf.core.history import Record
-from deepnmf.files.tensors import Json, TensorFile
+from deepnmf.files.tensors import Json
 
 NUMBERS = ("sweep", "objective", "penalty", "seconds")
 """What every record has, besides its stage and layer."""
 
 
-def add_history(tensors: TensorFile, history: Sequence[Record]) -> Json:
-    """Add the columns, and return what the header says about them. A column of words, or with
-    gaps, is a column of places in a list of its values."""
+def add_history(add: Callable[[np.ndarray, str], str], history: Sequence[Record]) -> Json:
+    """add(column, name) for every column. Returns what the header says about them. A column of
+    words, or with gaps, is a column of places in a list of its values."""
     columns = {}
     for name in dict.fromkeys(itertools.chain.from_iterable(history)):
         values = [record.get(name) for record in history]
@@ -27,7 +27,7 @@ def add_history(tensors: TensorFile, history: Sequence[Record]) -> Json:
             places = {value: place for place, value in enumerate(dict.fromkeys(values))}
             column["values"], values = list(places), [places[value] for value in values]
         array = np.asarray(values, float if float in kinds and "values" not in column else int)
-        column["tensor"] = tensors.add_array(array, f"history_{name}")
+        column["tensor"] = add(array, f"history_{name}")
         columns[name] = column
     return columns
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from deepnmf.arrays.tensors import to_numpy
 from deepnmf.core.history import Record
 from deepnmf.files.history import add_history, checked_history, read_history
-from deepnmf.files.tensors import BadFileError, FileError, TensorFile, Tensors, open_tensors
+from deepnmf.files.tensors import BadFileError, FileError, Json, TensorFile, open_tensors
 from deepnmf.files.values import UnknownClassError, from_json, to_json
 from deepnmf.links import LINKS
 from deepnmf.penalties import PENALTIES, TopLayer
@@ -37,30 +39,41 @@ class ModelFileError(FileError):
     """A file that is not a model, or not one that this version can read."""
 
 
-def write_model(
-    path: str | os.PathLike[str],
+@dataclass(frozen=True)
+class Packed:
+    """A model as arrays by name, and everything else as JSON."""
+
+    tensors: Mapping[str, np.ndarray]
+    header: Json
+
+
+def packed(
     estimator: str,
     parameters: Mapping[str, Any],
     weights: Iterable[Any],
     history: Sequence[Record],
     results: Mapping[str, Any],
     header: Mapping[str, Any],
-) -> None:
-    """Write weights, history, parameters, other results, which are trees of values and arrays, and
-    a header of values that JSON can hold."""
-    tensors = TensorFile()
-    for layer, W in enumerate(weights, 1):
-        tensors.add_array(to_numpy(W), f"W_{layer}")
+) -> Packed:
+    """Weights, history, parameters, other results, which are trees of values and arrays, and a
+    header of values that JSON can hold."""
+    tensors: dict[str, np.ndarray] = {}
 
-    def stored(value: Any) -> Any:
+    def add(array: Any, name: str) -> str:
+        tensors[name] = to_numpy(array)
+        return name
+
+    def stored(name: str, value: Any) -> Any:
         if not getattr(value, "shape", None):
             return NotImplemented
-        return {"tensor": tensors.add_array(to_numpy(value), f"array_{len(tensors.tensors)}")}
+        return {"tensor": add(value, f"{name.rstrip('_')}_{len(tensors)}")}
 
+    for layer, W in enumerate(weights, 1):
+        add(W, f"W_{layer}")
     described: dict[str, Any] = {}
     for name, value in parameters.items():
         try:
-            described[name] = to_json(value, stored)
+            described[name] = to_json(value, partial(stored, name))
         except TypeError:
             raise ValueError(
                 f"{name}={value!r} cannot be saved: make it a frozen dataclass."
@@ -70,11 +83,19 @@ def write_model(
         "version": __version__,
         "estimator": estimator,
         "parameters": described,
-        "results": {name: to_json(value, stored) for name, value in results.items()},
-        "history": add_history(tensors, history),
+        "results": {name: to_json(value, partial(stored, name)) for name, value in results.items()},
+        "history": add_history(add, history),
         **header,
     }
-    tensors.save(Path(path), KEY, full)
+    return Packed(tensors, full)
+
+
+def write_model(path: str | os.PathLike[str], model: Packed) -> None:
+    """Write a model to a file."""
+    file = TensorFile()
+    for name, array in model.tensors.items():
+        file.add_array(array, name)
+    file.save(Path(path), KEY, model.header)
 
 
 def read_model(
@@ -88,27 +109,37 @@ def read_model(
         raise FileNotFoundError(f"{path}: there is no such model file.")
     if path.is_dir():
         raise ModelFileError(f"{path}: is a folder, not a model file.")
-    known = NAMED | {kind.__name__: kind for kind in classes}
     try:
         with open_tensors(path, KEY) as tensors:
-            return _read(path, tensors, known)
-    except UnknownClassError as problem:
-        name = one_line(problem.name)
-        raise ModelFileError(
-            f"{path}: the model uses {name}, which is not a class of deepnmf: pass it, "
-            f"load(path, classes=[{name}])."
-        ) from None
+            if tensors.header["format"] == FORMAT and not tensors.has_checksums:
+                raise BadFileError("the checksums are missing")
+            return unpacked(Packed(tensors, tensors.header), path, classes)
     except BadFileError as problem:
         raise damaged(path, problem) from problem
 
 
-def _read(
-    path: Path, tensors: Tensors, known: Mapping[str, type]
+def unpacked(
+    model: Packed, where: str | os.PathLike[str], classes: Iterable[type] = ()
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    header = tensors.header
+    """What `packed` was given: the header, with parameters and results as objects and the history,
+    and the weights. `where` names the place of the model in messages."""
+    known = NAMED | {kind.__name__: kind for kind in classes}
+    try:
+        return _unpacked(model.header, model.tensors, where, known)
+    except UnknownClassError as problem:
+        name = one_line(problem.name)
+        raise ModelFileError(
+            f"{where}: the model uses {name}, which is not a class of deepnmf: pass it, "
+            f"load(path, classes=[{name}])."
+        ) from None
+
+
+def _unpacked(
+    header: Json, tensors: Mapping[str, np.ndarray], where: Any, known: Mapping[str, type]
+) -> tuple[dict[str, Any], list[np.ndarray]]:
     if header["format"] not in (1, FORMAT):
         raise ModelFileError(
-            f"{path}: was written by deepnmf {one_line(header['version'], 20)} in model format "
+            f"{where}: was written by deepnmf {one_line(header['version'], 20)} in model format "
             f"{one_line(header['format'], 20)}; this is deepnmf {__version__}, which reads formats "
             f"1 and {FORMAT}. Install a version that reads it, or fit again."
         )
@@ -117,8 +148,6 @@ def _read(
     if header["format"] == 1:
         header["history"] = checked_history(header["fitted"].pop("history_"))
     else:
-        if not tensors.has_checksums:
-            raise BadFileError("the checksums are missing")
         header["history"] = read_history(header["history"], tensors.__getitem__)
     for kind in ("parameters", "results"):
         header[kind] = {

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from deepnmf.files.model import ModelFileError, damaged, read_model, write_model
+from deepnmf.files.model import (
+    ModelFileError,
+    Packed,
+    damaged,
+    packed,
+    read_model,
+    unpacked,
+    write_model,
+)
 from deepnmf.files.tensors import DAMAGE
 from deepnmf.models.base import Factorization, MatrixFactorization
 from deepnmf.models.choice.record import Candidate, Choice, LayerChoice, Support
@@ -20,7 +28,7 @@ from deepnmf.models.part_names import is_named
 from deepnmf.models.registry import BASELINES
 from deepnmf.models.settings import AUTO
 
-__all__ = ["ModelFileError", "Stored", "load", "load_stored", "save"]
+__all__ = ["ModelFileError", "Stored", "contents", "load", "load_stored", "rebuilt", "save"]
 
 FITTED: dict[str, Callable[[Any], bool]] = {
     "reconstruction_err_": lambda value: value is None or (_is_number(value) and value >= 0),
@@ -66,6 +74,13 @@ def save(
 ) -> None:
     """Write a fitted model. `notes` are stored with it, and may be anything that JSON can hold.
     Without `samples`, a model with a graph forgets the samples of training."""
+    write_model(path, contents(model, notes, samples=samples))
+
+
+def contents(
+    model: Factorization, notes: dict[str, Any] | None = None, *, samples: bool = True
+) -> Packed:
+    """All of a fitted model, as `save` writes it."""
     if not hasattr(model, "weights_"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit before save.")
     if type(model).__name__ not in ESTIMATORS:
@@ -87,9 +102,7 @@ def save(
     results = {name: getattr(model, name) for name in RESULTS if hasattr(model, name)}
     if not samples:
         results.pop("graph_", None)
-    write_model(
-        path, type(model).__name__, parameters, model.weights_, model.history_, results, header
-    )
+    return packed(type(model).__name__, parameters, model.weights_, model.history_, results, header)
 
 
 def _portable(name: str, value: Any) -> Any:
@@ -117,7 +130,23 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> MatrixFa
 
 def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Stored:
     """Read a model together with its notes."""
-    header, weights = read_model(path, (*classes, *RESULT_CLASSES))
+    return _rebuilt(*read_model(path, (*classes, *RESULT_CLASSES)), path)
+
+
+def rebuilt(model: Packed, where: str, classes: Iterable[type] = ()) -> Stored:
+    """A model and its notes from its contents. `where` names their place in messages."""
+    try:
+        header, weights = unpacked(model, where, (*classes, *RESULT_CLASSES))
+    except ModelFileError:
+        raise
+    except DAMAGE as problem:
+        raise damaged(where, problem) from problem
+    return _rebuilt(header, weights, where)
+
+
+def _rebuilt(
+    header: dict[str, Any], weights: Sequence[np.ndarray], where: str | os.PathLike[str]
+) -> Stored:
     try:
         kind = ESTIMATORS[header.get("estimator", "DeepNMF")]
         model = kind(**_complete(kind, header["parameters"]))
@@ -134,7 +163,7 @@ def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> S
         return Stored(model, _checked_notes(header["notes"]))
     except DAMAGE as problem:
         reason = problem if type(problem) is ValueError else f"{type(problem).__name__}: {problem}"
-        raise damaged(path, reason) from problem
+        raise damaged(where, reason) from problem
 
 
 def _complete(kind: type[MatrixFactorization], parameters: dict[str, Any]) -> dict[str, Any]:
