@@ -140,10 +140,8 @@ def test_the_citation_names_this_version():
 
 def public_names() -> list[str]:
     public = [f"deepnmf.{name}" for name in deepnmf.__all__ if not name.startswith("__")]
-    modules = (
-        "baselines", "data", "evaluation", "explain", "hierarchy", "report", "solvers", "testing",
-    )  # fmt: skip
-    for module in modules:
+    modules = "baselines cells data evaluation explain hierarchy report solvers testing"
+    for module in modules.split():
         names = importlib.import_module(f"deepnmf.{module}").__all__
         public += [f"deepnmf.{module}.{name}" for name in names]
     plots = importlib.import_module("deepnmf.report.plots")

@@ -11,6 +11,7 @@ import numpy as np
 from deepnmf.data.dataset import check_chunks
 from deepnmf.data.stored_sparse import StoredSparse
 from deepnmf.samples.base import Needs
+from deepnmf.samples.dask.arrays import is_dask
 from deepnmf.samples.disk import SomeColumns, is_on_disk
 
 SPARSE_ON_DISK = ("CSRDataset", "CSCDataset")
@@ -74,7 +75,7 @@ def of_anndata(
     names = np.asarray(adata.var_names.astype(str), dtype=object)
     if columns is None:
         return Annotated(X, names)
-    if is_on_disk(X):
+    if is_on_disk(X) and not is_dask(X):
         check_chunks(X)
         return Annotated(SomeColumns(X, columns), names[columns])
     return Annotated(X[:, columns], names[columns])
