@@ -149,7 +149,7 @@ def _written(
     }
     entry = packed_for_uns(model, params, {"layer": layer})
     _write_codes(adata, model, _samples(adata, model, layer), key)
-    for number, name in _names(model, key):
+    for number, name in names_of_layers(model, key):
         parts = np.asarray(to_numpy(model.basis(number)))
         adata.varm[name] = spread_over_genes(parts, places, adata.n_vars)
     adata.uns[key] = entry
@@ -158,11 +158,11 @@ def _written(
 
 def _write_codes(adata: AnnData, model: MatrixFactorization, samples: Any, key: str) -> None:
     """Codes of every layer, in memory also where X is not."""
-    for number, name in _names(model, key):
+    for number, name in names_of_layers(model, key):
         adata.obsm[f"X_{name}"] = np.asarray(to_numpy(model.transform(samples, layer=number)))
 
 
-def _names(model: MatrixFactorization, key: str) -> list[tuple[int, str]]:
+def names_of_layers(model: MatrixFactorization, key: str = KEY) -> list[tuple[int, str]]:
     """The layers, and the names under which they are written: the last has no number."""
     depth = len(model.weights_)
     return [(number, f"{key}_{number}") for number in range(1, depth)] + [(depth, key)]

@@ -138,6 +138,9 @@ Fits = Annotated[
         "--consensus", min=2, help="Keep what this many fits agree on, from random starts."
     ),
 ]
+LayerName = Annotated[
+    str | None, typer.Option("--layer", help="The layer of an .h5ad file to fit. [default: X]")
+]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
@@ -149,6 +152,7 @@ def fit(
     mu: Mu = None,
     lam: Lam = None,
     link: LinkName = None,
+    layer: LayerName = None,
     normalize: Normalize = "none",
     start: StartName = None,
     fill: FillText = None,
@@ -197,9 +201,10 @@ def fit(
         check_consensus(place, start, fill)
     asked = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
-    training = _train(asked, data, normalize, dtype, place, consensus)
+    source = Source(data, layer, normalize, dtype)
+    training = _train(asked, source, place, consensus)
     estimator = training.estimator
-    notes = _notes(model, training.dataset, normalize, dtype)
+    notes = _notes(model, training.dataset, source)
     with interrupts.held():  # so that the fit is not lost
         written = _write(estimator, target, notes)
     show = say_json if as_json else show_summary
@@ -221,6 +226,16 @@ class Place:
     def in_blocks(self) -> bool:
         """Whether the samples stay in their file and are read block by block."""
         return self.dask is not None or self.max_memory is not None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the samples are, and how they are prepared."""
+
+    data: str
+    layer: str | None
+    normalize: str
+    dtype: str
 
 
 def _check_names(model: str, normalize: str, dtype: str, chooses: bool) -> None:
@@ -267,35 +282,28 @@ def _estimator(
         raise UsageFault(in_options(str(problem))) from None
 
 
-def _open(
-    estimator: MatrixFactorization, data: str, normalize: str, dtype: str, in_blocks: bool
-) -> tuple[Dataset, Array]:
+def _open(estimator: MatrixFactorization, source: Source, in_blocks: bool) -> tuple[Dataset, Array]:
     """The data set, and its samples as the model sees them."""
     if in_blocks:
-        dataset = inputs.open_data(data)
-        return dataset, inputs.prepare_on_disk(dataset.X, normalize, dtype)
-    dataset = inputs.load_data(data)
+        dataset = inputs.open_data(source.data, source.layer)
+        return dataset, inputs.prepare_on_disk(dataset.X, source.normalize, source.dtype)
+    dataset = inputs.load_data(source.data, source.layer)
     signed = bool(getattr(estimator, "signed", False))
-    return dataset, inputs.prepare(dataset.X, normalize, dtype, signed)
+    return dataset, inputs.prepare(dataset.X, source.normalize, source.dtype, signed)
 
 
 def _train(
-    asked: MatrixFactorization,
-    data: str,
-    normalize: str,
-    dtype: str,
-    place: Place,
-    consensus: int | None,
+    asked: MatrixFactorization, source: Source, place: Place, consensus: int | None
 ) -> Training:
     """Fit the model that was asked for, with a progress bar on a terminal."""
     from deepnmf.models.advice import Advice
 
-    dataset, X = _open(asked, data, normalize, dtype, place.in_blocks)
+    dataset, X = _open(asked, source, place.in_blocks)
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
         if place.dask is not None:
             client = stack.enter_context(workers.cluster(place.dask))
-            X = workers.on_cluster(X, data, client)
+            X = workers.on_cluster(X, source.data, source.layer, client)
         began = time.perf_counter()
         heard = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always", Advice)
@@ -339,14 +347,15 @@ def _left_behind(target: Path, written: Path, checkpoint: str | None) -> str:
     return f"interrupted; the unfinished model is in {written}{other}: {how}."
 
 
-def _notes(model: str, dataset: Dataset, normalize: str, dtype: str) -> dict[str, object]:
+def _notes(model: str, dataset: Dataset, source: Source) -> dict[str, object]:
     """What the model file says about the data it was fitted to."""
     names = dataset.feature_names
     return {
         "model": model,
         "data": dataset.name,
-        "normalize": normalize,
-        "dtype": dtype,
+        "layer": source.layer,
+        "normalize": source.normalize,
+        "dtype": source.dtype,
         "image_shape": dataset.image_shape,
         "feature_names": None if names is None else [str(name) for name in names],
     }

@@ -21,17 +21,22 @@ Setting: TypeAlias = "bool | int | float | str | tuple[Setting, ...] | None"
 N = TypeVar("N", int, float)
 
 
-def load_data(data: str) -> Dataset:
-    """A `Dataset` from the name of a data set or a path (./pie for a file of that name)."""
+def load_data(data: str, layer: str | None = None) -> Dataset:
+    """A `Dataset` from the name of a data set or a path (./pie for a file of that name).
+
+    `layer` is read in place of the X of an .h5ad file.
+    """
     from deepnmf.data import read
     from deepnmf.data.datasets import DATASETS
 
     if not data:
         raise UsageFault("DATA is empty: give a file, a folder or the name of a data set.")
+    if layer is not None and not is_h5ad(data):
+        raise UsageFault(f"--layer {layer}: only .h5ad files have layers; leave it out.")
     if data in DATASETS:
         return DATASETS[data][0]()
     try:
-        return read(data)
+        return read(data, layer)
     except FileNotFoundError:
         names = ", ".join(DATASETS)
         raise FileNotFoundError(
@@ -39,12 +44,24 @@ def load_data(data: str) -> Dataset:
         ) from None
 
 
-def open_data(data: str) -> Dataset:
+def load_for(stored: Stored, data: str) -> Dataset:
+    """A `Dataset` for a stored model: of an .h5ad file, the layer that the model was fitted to."""
+    return load_data(data, stored.notes.get("layer") if is_h5ad(data) else None)
+
+
+def is_h5ad(data: str) -> bool:
+    """Whether this is the path of an .h5ad file."""
+    return data.lower().endswith(".h5ad")
+
+
+def open_data(data: str, layer: str | None = None) -> Dataset:
     """A `Dataset` whose samples stay in their file; a named data set is loaded into memory."""
     from deepnmf.data import open_on_disk
     from deepnmf.data.datasets import DATASETS
 
-    return load_data(data) if data in DATASETS or not data else open_on_disk(data)
+    if data in DATASETS or not data or (layer is not None and not is_h5ad(data)):
+        return load_data(data, layer)
+    return open_on_disk(data, layer)
 
 
 def prepare_on_disk(X: Data, normalize: str, dtype: str) -> Data:

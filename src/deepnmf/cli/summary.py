@@ -100,10 +100,19 @@ def norm_of(X: Any) -> float:
     import numpy as np
 
     if hasattr(X, "dask"):
-        return float((X.astype(np.float64) ** 2).sum().compute()) ** 0.5
+        chunks = tuple((1,) * count for count in X.numblocks)
+        squares = X.map_blocks(_square, dtype=float, chunks=chunks, meta=np.empty((0, 0)))
+        return float(squares.sum().compute()) ** 0.5
     if hasattr(X, "indptr"):
-        X = X.data[:, None]
-    total, step = 0.0, max(1, int(1e7) // max(1, X.shape[1]))
-    for low in range(0, X.shape[0], step):
-        total += float(np.sum(np.square(X[low : low + step], dtype=np.float64)))
-    return total**0.5
+        return float(_square(X)[0, 0]) ** 0.5
+    step = max(1, int(1e7) // max(1, X.shape[1]))
+    squares = [_square(X[low : low + step]) for low in range(0, X.shape[0], step)]
+    return float(np.sum(squares)) ** 0.5
+
+
+def _square(rows: Any) -> Any:
+    """Σ x² as a matrix of one entry. The rows may be sparse."""
+    import numpy as np
+
+    values = rows.data if hasattr(rows, "indptr") else rows
+    return np.sum(np.square(values, dtype=np.float64)).reshape(1, 1)

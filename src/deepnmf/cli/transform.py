@@ -11,12 +11,15 @@ import typer
 
 from deepnmf.cli import inputs
 from deepnmf.cli.options import DataSource, ModelFile
-from deepnmf.cli.screen import check_writable, say
+from deepnmf.cli.screen import UsageFault, check_writable, say
 
 if TYPE_CHECKING:
     import numpy as np
 
-OUTPUTS = (".npy", ".csv", ".tsv", ".parquet")
+    from deepnmf.arrays import Data
+    from deepnmf.models.base import MatrixFactorization
+
+OUTPUTS = (".npy", ".csv", ".tsv", ".parquet", ".h5ad")
 
 
 def transform(
@@ -27,7 +30,7 @@ def transform(
     ),
     layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
 ) -> None:
-    """Write the codes of samples, one row per sample."""
+    """Write the codes of samples, one row per sample. To .h5ad: DATA, with the codes in obsm."""
     from deepnmf.arrays.tensors import to_numpy
     from deepnmf.models.storage import load_stored
 
@@ -37,13 +40,36 @@ def transform(
             f"{target}: writing .parquet needs pyarrow: pip install 'deepnmf[files]', or write "
             ".csv."
         )
+    into_cells = target.suffix.lower() == ".h5ad"
+    if into_cells and not inputs.is_h5ad(data):
+        raise UsageFault(f"{output}: codes are added to DATA, and {data} is not an .h5ad file.")
     stored = load_stored(model)
-    dataset = inputs.load_data(data)
-    fitted = stored.model
-    codes = to_numpy(fitted.transform(inputs.prepare_for(stored, dataset), layer=layer))
-    titles = fitted.part_names_[-1 if layer is None else layer - 1]
+    dataset = inputs.load_for(stored, data)
+    X = inputs.prepare_for(stored, dataset)
+    if into_cells:
+        say(f"written  {target}  ({_write_into_cells(stored.model, X, data, target, layer)})")
+        return
+    codes = to_numpy(stored.model.transform(X, layer=layer))
+    titles = stored.model.part_names_[-1 if layer is None else layer - 1]
     write_codes(target, codes, dataset.sample_names, titles)
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
+
+
+def _write_into_cells(
+    model: MatrixFactorization, X: Data, data: str, target: Path, layer: int | None
+) -> str:
+    """Copy the file of the data with the codes of one layer, or of all, in its obsm."""
+    from deepnmf.arrays.tensors import to_numpy
+    from deepnmf.cells.annotate import names_of_layers
+    from deepnmf.cells.codes_file import write_codes as write_into
+
+    layers = names_of_layers(model)
+    if layer is not None:
+        model._fitted_layer(layer)
+        layers = [(number, name) for number, name in layers if number == layer]
+    codes = {f"X_{name}": to_numpy(model.transform(X, layer=number)) for number, name in layers}
+    write_into(Path(data), target, codes)
+    return ", ".join(f"obsm {name}: {Z.shape[0]} x {Z.shape[1]}" for name, Z in codes.items())
 
 
 def write_codes(

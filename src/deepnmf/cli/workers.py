@@ -70,7 +70,7 @@ CHUNK = 1e8
 """The most bytes in a chunk."""
 
 
-def on_cluster(X: Data, path: str, client: Client) -> Data:
+def on_cluster(X: Data, path: str, layer: str | None, client: Client) -> Data:
     """Samples as a Dask array, in chunks of complete samples, about two per worker or more.
 
     The workers read a file themselves, so it must have the same path there.
@@ -80,7 +80,7 @@ def on_cluster(X: Data, path: str, client: Client) -> Data:
     from deepnmf.samples.disk import Prepared
 
     if isinstance(X, Prepared):
-        X = OfFile(str(Path(path).absolute()), X.shape, X.dtype, X.unit_norm)
+        X = OfFile(str(Path(path).absolute()), layer, X.shape, X.dtype, X.unit_norm)
     workers = len(client.nthreads())  # type: ignore[no-untyped-call]
     n, m = X.shape
     width = min(-(-n // (2 * workers)), int(CHUNK / (m * X.dtype.itemsize)))
@@ -93,6 +93,7 @@ class OfFile:
     """Samples of a file that the worker that reads them opens."""
 
     path: str
+    layer: str | None
     shape: tuple[int, ...]
     dtype: np.dtype
     unit_norm: bool
@@ -105,11 +106,13 @@ class OfFile:
         from deepnmf.samples.disk import Prepared
 
         rows, columns = key
-        return Prepared(_opened(self.path), self.dtype, self.unit_norm)[rows][:, columns]
+        return Prepared(_opened(self.path, self.layer), self.dtype, self.unit_norm)[rows][
+            :, columns
+        ]
 
 
 @functools.cache
-def _opened(path: str) -> Data:
+def _opened(path: str, layer: str | None) -> Data:
     from deepnmf.data import open_on_disk
 
-    return open_on_disk(path).X
+    return open_on_disk(path, layer).X

@@ -32,9 +32,9 @@ def write_atomically(
     """Write a temporary file in the same folder, then rename it: readers see the old file or the
     new one, never half of one.
 
-    `content` is bytes, or a function that writes them. `check` reads the temporary file, and raises
-    an error if it must not replace the old one. Links are followed; a device such as /dev/stdout
-    is written to directly. Errors name the path, and say what to do.
+    `content` is bytes, or a function that writes them, and may read what it wrote. `check` reads
+    the temporary file, and raises an error if it must not replace the old one. Links are followed;
+    a device such as /dev/stdout is written to directly. Errors name the path, and say what to do.
     """
     write = content if callable(content) else lambda file: file.write(content)
     path = Path(path).resolve()
@@ -91,7 +91,7 @@ def _created(path: Path) -> tuple[BinaryIO, Path]:
     """A new temporary file for `path`, locked."""
     while True:
         descriptor, name = tempfile.mkstemp(".part", _prefix(path), path.parent)
-        file = os.fdopen(descriptor, "wb")
+        file = os.fdopen(descriptor, "w+b")
         if fcntl is not None:
             with contextlib.suppress(OSError):  # some network file systems have no locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
