@@ -18,6 +18,7 @@ from deepnmf.arrays.tensors import is_tensor
 from deepnmf.core.decode import decode
 from deepnmf.models.baselines import (
     L0NMF,
+    BatchNMF,
     DeepSemiNMF,
     GraphNMF,
     HoyerNMF,
@@ -26,6 +27,7 @@ from deepnmf.models.baselines import (
     SemiNMF,
     SparseNMF,
     UpPropagationNMF,
+    batch,
     constrained,
     l0,
     sparse,
@@ -57,6 +59,7 @@ METHODS: dict[str, Any] = {
     "l0 codes": L0NMF(4, nonzeros_H=2, **QUICK),
     "l0 parts": L0NMF(4, nonzeros_H=None, nonzeros_W=9, **QUICK),
     "graph": GraphNMF(4, strength=0.1, max_iter=15, random_state=0),
+    "batch": BatchNMF(4, **QUICK),
 }
 
 
@@ -126,6 +129,7 @@ def test_tensors_equal_arrays(method, X, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(constrained, "Auto", Nesterov)
     monkeypatch.setattr(l0, "Auto", Nesterov)
+    monkeypatch.setattr(batch, "Auto", Nesterov)
     monkeypatch.setattr(sparse, "Plan", partial(sparse.Plan, solver=Nesterov()))
     here = clone(method).fit(X)
     there = clone(method).fit(torch.from_numpy(X))

@@ -21,6 +21,7 @@ from deepnmf.files.model import (
 )
 from deepnmf.files.tensors import DAMAGE
 from deepnmf.models.base import Factorization, MatrixFactorization
+from deepnmf.models.baselines.batch import OwnParts
 from deepnmf.models.choice.record import Candidate, Choice, LayerChoice, Support
 from deepnmf.models.deep import DeepNMF
 from deepnmf.models.neighborhood import TrainingSamples
@@ -45,9 +46,9 @@ FITTED: dict[str, Callable[[Any], bool]] = {
 """The fitted attributes that are stored besides the arrays and the history, and what they are."""
 OPTIONAL = ("code_scale_", "eta_", "reason_", "loss_weights_", "layer_errors_", "sample_norm_")
 """Those that are stored if they are set."""
-RESULTS = ("support_", "edge_support_", "choice_", "graph_")
+RESULTS = ("support_", "edge_support_", "choice_", "graph_", "own_parts_")
 """The fitted attributes that are trees of values and arrays. They are stored if they are set."""
-RESULT_CLASSES = (Choice, LayerChoice, Candidate, Support, TrainingSamples)
+RESULT_CLASSES = (Choice, LayerChoice, Candidate, Support, TrainingSamples, OwnParts)
 ONLY_TRAINING = ("callback", "checkpoint")
 """Parameters that are not stored; nor is a graph that is a matrix."""
 KINDS: tuple[type[Factorization], ...] = (DeepNMF, *BASELINES)
@@ -202,6 +203,12 @@ def _set_results(
         if not isinstance(near, TrainingSamples) or not near.is_sound(*sizes):
             raise ValueError("its samples of training cannot be read")
         setattr(model, "graph_", near)  # noqa: B010
+    own = results.get("own_parts_")
+    if own is not None:
+        size = int(weights[-1].shape[-1])
+        if not isinstance(own, OwnParts) or not own.is_sound(model.n_features_in_, size):
+            raise ValueError("the own parts of its batches cannot be read")
+        setattr(model, "own_parts_", own)  # noqa: B010
     if ("support_" in results) != ("edge_support_" in results):
         raise ValueError("it has the support of parts or of edges, and not both")
     shapes = {

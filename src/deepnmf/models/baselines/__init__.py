@@ -1,5 +1,6 @@
 """The methods that deep NMF is compared with. A new one is a file, and a name in this list."""
 
+from deepnmf.models.baselines.batch import BatchNMF
 from deepnmf.models.baselines.deep_semi import DeepSemiNMF
 from deepnmf.models.baselines.graph import GraphNMF
 from deepnmf.models.baselines.hoyer import HoyerNMF
@@ -14,6 +15,7 @@ from deepnmf.models.baselines.up_propagation import UpPropagationNMF
 
 __all__ = [
     "L0NMF",
+    "BatchNMF",
     "DeepSemiNMF",
     "GraphNMF",
     "HoyerNMF",
