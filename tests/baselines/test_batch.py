@@ -238,5 +238,7 @@ def test_what_cannot_work_is_refused(settings, batches, message, X):
 
 def test_samples_of_other_batches_are_refused(X):
     model = quick().fit(X, batches=BATCHES)
-    with pytest.raises(ValueError, match="batches: 'd' was not fitted; these were: b, a, c. Leav"):
+    with pytest.raises(
+        ValueError, match="batches: 'd' was not fitted; these were: 'b', 'a', 'c'. L"
+    ):
         model.transform(X, batches=["d"] * 40)

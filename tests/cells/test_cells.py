@@ -153,6 +153,51 @@ def test_compared_methods_and_several_models_side_by_side(adata):
     assert type(cells.to_model(adata, "sparse")) is baselines.SparseNMF
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches(kind, X, tmp_path):
+    adata = KINDS[kind](X, tmp_path)
+    adata.obs["donor"] = ["n/1", "2"] * 20
+    adata.obs["donor"] = adata.obs["donor"].astype("category")
+    model = cells.fit(adata, 4, batch_key="donor")
+    plain = baselines.BatchNMF(4, random_state=0)
+    expected = plain.fit_transform(X, batches=["n/1", "2"] * 20)
+    np.testing.assert_allclose(adata.obsm["X_deepnmf"], expected, rtol=1e-5, atol=1e-6)
+    assert sorted(adata.varm) == ["deepnmf", "deepnmf_own_2", "deepnmf_own_n-1"]
+    np.testing.assert_array_equal(adata.varm["deepnmf_own_2"], model.own_parts_.of("2").T)
+    assert adata.uns["deepnmf"]["params"]["batch_key"] == "donor"
+    assert cells.markers(adata, 3).equals(cells.markers(adata, 3, layer=1))
+    other = adata.to_memory()
+    cells.transform(other, model, batch_key="donor", key_added="own")
+    np.testing.assert_array_equal(other.obsm["X_own"], adata.obsm["X_deepnmf"])
+    cells.transform(other, model, key_added="shared")
+    np.testing.assert_array_equal(other.obsm["X_shared"], model.transform(other))
+
+
+def test_a_model_of_batches_comes_back_from_a_file(adata, tmp_path):
+    adata.obs["donor"] = ["a", "b"] * 20
+    model = cells.fit(adata, 4, batch_key="donor")
+    adata.write_h5ad(tmp_path / "out.h5ad")
+    read = anndata.read_h5ad(tmp_path / "out.h5ad")
+    again = cells.to_model(read)
+    np.testing.assert_array_equal(again.own_parts_.of("b"), model.own_parts_.of("b"))
+    cells.transform(read, again, batch_key="donor", key_added="again")
+    np.testing.assert_array_equal(read.obsm["X_again"], read.obsm["X_deepnmf"])
+
+
+def test_batches_that_cannot_be_used_are_refused(adata):
+    adata.obs["donor"] = ["a", None] * 20
+    refused = {
+        "no column 'batch'; it has donor": (4, "batch"),
+        "DeepNMF does not know of batches.*BatchNMF": (quick(), "donor"),
+        "one layer, got sizes": ((8, 4), "donor"),
+        "no label for 20 of 40 samples": (None, "donor"),
+    }
+    for message, (model, key) in refused.items():
+        with pytest.raises(ValueError, match=message):
+            cells.fit(adata, model, batch_key=key)
+    assert not adata.uns
+
+
 def test_markers_are_high_in_their_part_and_low_elsewhere(adata):
     parts = np.full((30, 3), 0.1)
     parts[0], parts[1], parts[2] = [9, 9, 9], [0, 5, 0], [3, 0.1, 0]

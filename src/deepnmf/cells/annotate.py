@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from deepnmf.arrays.tensors import to_numpy
 from deepnmf.cells.genes import checked, places_of, places_to_fit, spread_over_genes
 from deepnmf.cells.stored import model_in, packed_for_uns
 from deepnmf.models.base import MatrixFactorization
+from deepnmf.models.baselines import BatchNMF
 from deepnmf.models.presets import sdnmf_l
+from deepnmf.models.settings import layer_sizes
 from deepnmf.models.storage import load
 from deepnmf.samples.annotated import of_anndata
 
@@ -24,10 +27,11 @@ SIZES = (30, 10)
 
 def fit(
     adata: AnnData,
-    model: MatrixFactorization | Sequence[int] | int = SIZES,
+    model: MatrixFactorization | Sequence[int] | int | None = None,
     *,
     layer: str | None = None,
     use_highly_variable: bool | None = None,
+    batch_key: str | None = None,
     key_added: str = KEY,
 ) -> MatrixFactorization:
     """Fit a model to the cells of `adata`, and write what it finds into `adata`.
@@ -39,12 +43,16 @@ def fit(
     ----------
     adata : AnnData
         Cells by genes, entries ≥ 0: log(1 + x) of counts that were scaled to one total per cell.
-    model : a model, or layer sizes, default=(30, 10)
-        Sizes are those of an `sdnmf_l` with random_state=0. A model is fitted in place.
+    model : a model, layer sizes or None, default=None
+        Sizes are those of an `sdnmf_l` with random_state=0, and with a batch key the number of
+        parts of a `BatchNMF`; None: (30, 10), and 10. A model is fitted in place.
     layer : str or None, default=None
         The layer to fit in place of X.
     use_highly_variable : bool or None, default=None
         Fit the genes that `adata.var["highly_variable"]` marks. None: if there is such a column.
+    batch_key : str or None, default=None
+        The column of `obs` that names the batch of every cell. The model is then a `BatchNMF`:
+        shared parts, and what each batch adds to them. Other models do not know of batches.
     key_added : str, default="deepnmf"
         The name under which results are written.
 
@@ -55,7 +63,8 @@ def fit(
         obsm["X_deepnmf"] : codes of the last layer, one column per part; obsm["X_deepnmf_1"] … are
         those of the layers below it.
         varm["deepnmf"] : the parts, one column each, over all genes; 0 for genes that were not
-        fitted. varm["deepnmf_1"] … are those of the layers below.
+        fitted. varm["deepnmf_1"] … are those of the layers below. With a batch key,
+        varm["deepnmf_own_a"] is what batch a adds to each part.
         uns["deepnmf"] : params, weights between the layers (W_1 …), history, results (the support
         of parts) and header, from which `to_model` makes the model again.
 
@@ -66,11 +75,15 @@ def fit(
     >>> cells.markers(adata, 5)                                     # doctest: +SKIP
     """
     adata = checked(adata, "cells.fit")
-    model = _asked(model)
+    model = _asked(model, batch_key)
+    batches = _batches(adata, model, batch_key)
     samples = of_anndata(adata, layer, places_to_fit(adata, use_highly_variable))
     places_of(adata, samples.names, len(samples.names))  # refuses genes of one name
-    model.fit(samples)
-    return _written(adata, model, layer, key_added)
+    if isinstance(model, BatchNMF):
+        model.fit(samples, batches=batches)
+    else:
+        model.fit(samples)
+    return _written(adata, model, Cells(layer, batch_key, key_added))
 
 
 def transform(
@@ -78,17 +91,20 @@ def transform(
     model: MatrixFactorization | str,
     *,
     layer: str | None = None,
+    batch_key: str | None = None,
     key_added: str = KEY,
 ) -> None:
     """Write the codes of cells under a fitted model: obsm["X_deepnmf"], obsm["X_deepnmf_1"] …
 
     `model` is a fitted model or the path of its file. Genes are found by their names, and those
-    that the model does not know are left out. `layer` is the layer to encode in place of X.
+    that the model does not know are left out. `layer` is the layer to encode in place of X. With
+    the `batch_key` of a `BatchNMF`, cells of the batches that were fitted have their own parts;
+    without it, the shared parts alone describe every cell.
     """
     adata = checked(adata, "cells.transform")
     model = load(model) if isinstance(model, str) else model
     model._fitted_layer(None)
-    _write_codes(adata, model, _samples(adata, model, layer), key_added)
+    _write_codes(adata, model, Cells(layer, batch_key, key_added))
 
 
 def from_model(
@@ -96,13 +112,14 @@ def from_model(
     adata: AnnData,
     *,
     layer: str | None = None,
+    batch_key: str | None = None,
     key_added: str = KEY,
 ) -> MatrixFactorization:
     """Write a fitted model, or that of a file, into `adata`, as `fit` does. Returns the model."""
     adata = checked(adata, "cells.from_model")
     model = load(model) if isinstance(model, str) else model
     model._fitted_layer(None)
-    return _written(adata, model, layer, key_added)
+    return _written(adata, model, Cells(layer, batch_key, key_added))
 
 
 def to_model(adata: AnnData, key: str = KEY, classes: Iterable[type] = ()) -> MatrixFactorization:
@@ -113,7 +130,16 @@ def to_model(adata: AnnData, key: str = KEY, classes: Iterable[type] = ()) -> Ma
     return model_in(adata.uns[key], f"adata.uns[{key!r}]", classes).model
 
 
-def _asked(model: Any) -> MatrixFactorization:
+@dataclass(frozen=True)
+class Cells:
+    """What of an AnnData is encoded, and under which name the result is written."""
+
+    layer: str | None
+    batch_key: str | None
+    key: str
+
+
+def _asked(model: Any, batch_key: str | None) -> MatrixFactorization:
     """The model to fit."""
     if isinstance(model, MatrixFactorization):
         return model
@@ -122,7 +148,29 @@ def _asked(model: Any) -> MatrixFactorization:
             f"cells.fit: {model!r} is not a model of deepnmf. Give one, such as "
             "sdnmf_l((30, 10)), or layer sizes."
         )
-    return sdnmf_l(model, random_state=0)
+    if batch_key is None:
+        return sdnmf_l(SIZES if model is None else model, random_state=0)
+    sizes = SIZES[-1:] if model is None else layer_sizes(model)
+    if len(sizes) > 1:
+        raise ValueError(
+            f"batch_key: a model of batches has one layer, got sizes {sizes}: give one size."
+        )
+    return BatchNMF(sizes[0], random_state=0)
+
+
+def _batches(adata: AnnData, model: MatrixFactorization, batch_key: str | None) -> Any:
+    """The batch of every cell."""
+    if batch_key is None:
+        return None
+    if not isinstance(model, BatchNMF):
+        raise ValueError(
+            f"batch_key: {type(model).__name__} does not know of batches. Give "
+            "deepnmf.baselines.BatchNMF(10), or leave batch_key out."
+        )
+    if batch_key not in adata.obs:
+        there = ", ".join(map(str, adata.obs.columns)) or "none"
+        raise ValueError(f"batch_key: adata.obs has no column {batch_key!r}; it has {there}.")
+    return adata.obs[batch_key].to_numpy()
 
 
 def _samples(adata: AnnData, model: MatrixFactorization, layer: str | None) -> Any:
@@ -136,30 +184,38 @@ def _places(adata: AnnData, model: MatrixFactorization) -> np.ndarray | None:
     return places_of(adata, getattr(model, "feature_names_in_", None), model.n_features_in_)
 
 
-def _written(
-    adata: AnnData, model: MatrixFactorization, layer: str | None, key: str
-) -> MatrixFactorization:
+def _written(adata: AnnData, model: MatrixFactorization, cells: Cells) -> MatrixFactorization:
     """Write codes, parts and the model itself."""
     places = _places(adata, model)
     params = {
         "model": type(model).__name__,
         "layer_sizes": np.asarray(model._sizes()),
-        "layer": layer,
+        "layer": cells.layer,
+        "batch_key": cells.batch_key,
         "some_genes": places is not None,
     }
-    entry = packed_for_uns(model, params, {"layer": layer})
-    _write_codes(adata, model, _samples(adata, model, layer), key)
-    for number, name in names_of_layers(model, key):
-        parts = np.asarray(to_numpy(model.basis(number)))
-        adata.varm[name] = spread_over_genes(parts, places, adata.n_vars)
-    adata.uns[key] = entry
+    entry = packed_for_uns(model, params, {"layer": cells.layer, "batch": cells.batch_key})
+    _write_codes(adata, model, cells)
+    parts = {name: model.basis(number) for number, name in names_of_layers(model, cells.key)}
+    if isinstance(model, BatchNMF):
+        own = model.own_parts_
+        for name, V in zip(own.names, own.parts, strict=True):
+            parts[f"{cells.key}_own_{name}".replace("/", "-")] = V
+    for name, array in parts.items():
+        adata.varm[name] = spread_over_genes(to_numpy(array), places, adata.n_vars)
+    adata.uns[cells.key] = entry
     return model
 
 
-def _write_codes(adata: AnnData, model: MatrixFactorization, samples: Any, key: str) -> None:
+def _write_codes(adata: AnnData, model: MatrixFactorization, cells: Cells) -> None:
     """Codes of every layer, in memory also where X is not."""
-    for number, name in names_of_layers(model, key):
-        adata.obsm[f"X_{name}"] = np.asarray(to_numpy(model.transform(samples, layer=number)))
+    samples, batches = _samples(adata, model, cells.layer), _batches(adata, model, cells.batch_key)
+    for number, name in names_of_layers(model, cells.key):
+        if isinstance(model, BatchNMF):
+            codes = model.transform(samples, batches=batches)
+        else:
+            codes = model.transform(samples, layer=number)
+        adata.obsm[f"X_{name}"] = np.asarray(to_numpy(codes))
 
 
 def names_of_layers(model: MatrixFactorization, key: str = KEY) -> list[tuple[int, str]]:

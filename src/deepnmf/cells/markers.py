@@ -74,7 +74,7 @@ def _name(adata: AnnData, key: str, layer: int | None) -> str:
         raise ValueError(f"adata.varm has no {key!r}. Fit a model with deepnmf.cells.fit first.")
     if layer is None or f"{key}_{layer}" in adata.varm:
         return key if layer is None else f"{key}_{layer}"
-    below = sum(name.startswith(f"{key}_") for name in adata.varm)
+    below = sum(name.removeprefix(f"{key}_").isdecimal() for name in adata.varm)
     if layer != below + 1:
         raise ValueError(f"layer: {layer}, but the model has the layers 1 to {below + 1}.")
     return key

@@ -272,7 +272,7 @@ def _checked_notes(notes: Any) -> dict[str, Any]:
     """The notes. Those that the command line writes and uses must be of the type that it wrote."""
     if not isinstance(notes, dict):
         raise ValueError("its notes cannot be read")
-    for name in ("model", "data", "normalize", "dtype", "layer"):
+    for name in ("model", "data", "normalize", "dtype", "layer", "batch"):
         if not isinstance(notes.get(name), str | None):
             raise ValueError(f"the note {name} is not a text")
     if not (notes.get("feature_names") is None or _are_texts(notes["feature_names"])):

@@ -140,9 +140,9 @@ class BatchNMF(DuringFit, SingleLayer):
             return super().transform(X, layer)
         self._fitted_layer(layer)
         labels = _labels(batches)
-        new = sorted({str(name) for name in labels} - {str(one) for one in self.own_parts_.names})
+        new = [name for name in labels if name not in self.own_parts_.names]
         if new:
-            known = ", ".join(map(str, self.own_parts_.names)) or "none"
+            known = ", ".join(map(repr, self.own_parts_.names)) or "none"
             raise ValueError(
                 f"batches: {new[0]!r} was not fitted; these were: {known}. Leave batches out to "
                 "encode samples by the shared parts alone."
@@ -151,6 +151,10 @@ class BatchNMF(DuringFit, SingleLayer):
             return samples.encoded(
                 partial(self._coded_in_batches, labels=labels), self._n_features_out
             )
+
+    def knows(self, batches: Any) -> bool:
+        """Whether all these batches were fitted."""
+        return set(_labels(batches)) <= set(self.own_parts_.names)
 
     def _coded_in_batches(self, X: Array, labels: list[Hashable]) -> Array:
         order = Order.of(labels, int(X.shape[-1]))

@@ -34,7 +34,11 @@ def opened(X: Any, needs: Needs) -> Samples | None:
         return None
     if needs.why_no_blocks is not None:
         raise ValueError(needs.why_no_blocks)
-    return DaskSamples(X, needs) if needs.blocks else None
+    if needs.blocks:
+        return DaskSamples(X, needs)
+    from deepnmf.samples.memory import opened as in_memory
+
+    return in_memory(admitted(X.compute(), needs.whom), needs)
 
 
 class DaskSamples(Samples):
