@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,6 +96,24 @@ def test_a_failure_leaves_the_old_file(call, path, fitted, tmp_path, monkeypatch
     assert path.read_bytes() == before
 
 
+def test_batches_have_own_parts(call, path, X, tmp_path):
+    model = tmp_path / "batches.safetensors"
+    few = ("--layers", "4", "--max-iter", "5", "--batch", "batch")
+    assert call("fit", path, "-o", model, *few)[::2] == (0, "")
+    fitted: Any = load(model)
+    assert fitted.own_parts_.names == ("a", "b")
+    batches = np.repeat(["a", "b"], 20)
+    expected = fitted.transform(X, batches=batches)
+    assert call("transform", model, path, "-o", path)[0] == 0
+    adata = anndata.read_h5ad(path)
+    np.testing.assert_allclose(adata.obsm["X_deepnmf"], expected, rtol=1e-5)
+    # New batches, and data without any, are encoded by the shared parts.
+    adata.obs["batch"] = "new"
+    adata.write_h5ad(path)
+    assert call("transform", model, path, "-o", tmp_path / "Z.npy")[0] == 0
+    np.testing.assert_allclose(np.load(tmp_path / "Z.npy"), fitted.transform(X), rtol=1e-5)
+
+
 def test_wrong_use_is_one_line(call, path, fitted, tmp_path):
     data, model = tmp_path / "X.npy", tmp_path / "m.safetensors"
     np.save(data, np.ones((40, 30)))
@@ -104,6 +123,11 @@ def test_wrong_use_is_one_line(call, path, fitted, tmp_path):
         ("fit", path, "-o", model, "--layer", "raw"): (1, "no layer 'raw'. It has the layers coun"),
         ("transform", fitted, data, "-o", tmp_path / "y.h5ad"): (2, "X.npy is not an .h5ad file"),
         ("transform", fitted, path, "-o", path, "--layer", "9"): (1, "layer: 9"),
+        ("fit", path, "-o", model, "--batch", "donor"): (1, "no such column; they have batch"),
+        ("fit", path, "-o", model, "--batch", "batch", "--layers", "8,5"): (2, "has one layer"),
+        ("fit", path, "-o", model, "--batch", "batch", "--model", "dnmf"): (2, "--model batch-nmf"),
+        ("fit", path, "-o", model, "--batch", "batch", "--consensus", "3"): (2, "--consensus out"),
+        ("fit", path, "-o", model, "--batch", "batch", "--max-memory", "1MB"): (2, "no such optio"),
     }
     for command, (expected, message) in wrong.items():
         code, out, err = call(*command)

@@ -37,7 +37,7 @@ def evaluate(
             f"{labels or data}: all labels are {str(y[0])!r}, so there is nothing to score. "
             "Scores need at least two classes."
         )
-    codes = stored.model.transform(inputs.prepare_for(stored, dataset))
+    codes = inputs.codes_of(stored, dataset)
     scores = cluster_scores(
         codes,
         y,

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from deepnmf.models.base import MatrixFactorization
 
 ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
-ModelName = Annotated[str, typer.Option(help="See `deepnmf models`.")]
+ModelName = Annotated[
+    str | None,
+    typer.Option(help="See `deepnmf models`. [default: sdnmf/l; with --batch, batch-nmf]"),
+]
 Layers = Annotated[
     str | None,
     typer.Option(
@@ -141,18 +144,23 @@ Fits = Annotated[
 LayerName = Annotated[
     str | None, typer.Option("--layer", help="The layer of an .h5ad file to fit. [default: X]")
 ]
+BatchName = Annotated[
+    str | None,
+    typer.Option("--batch", help="The column of obs that names the batch of every sample."),
+]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 def fit(
     data: DataSource,
     output: ModelOutput,
-    model: ModelName = "sdnmf/l",
+    model: ModelName = None,
     layers: Layers = None,
     mu: Mu = None,
     lam: Lam = None,
     link: LinkName = None,
     layer: LayerName = None,
+    batch: BatchName = None,
     normalize: Normalize = "none",
     start: StartName = None,
     fill: FillText = None,
@@ -181,7 +189,10 @@ def fit(
     from deepnmf.models.advice import interrupted
     from deepnmf.models.settings import AUTO, GRAPHS
 
+    model = model or (SINGLE if batch is None else BATCHES)
     _check_names(model, normalize, dtype, chooses=layers == AUTO)
+    if batch is not None:
+        _check_batch(model, consensus)
     if graph is not None:
         inputs.one_of("--graph", graph, GRAPHS)
     settings: dict[str, Setting] = {
@@ -201,7 +212,7 @@ def fit(
         check_consensus(place, start, fill)
     asked = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
-    source = Source(data, layer, normalize, dtype)
+    source = Source(data, layer, batch, normalize, dtype)
     training = _train(asked, source, place, consensus)
     estimator = training.estimator
     notes = _notes(model, training.dataset, source)
@@ -211,6 +222,10 @@ def fit(
     show(summary_of(model, written, training))
     if interrupted(estimator):
         raise Interrupted(_left_behind(target, written, checkpoint))
+
+
+SINGLE, BATCHES = "sdnmf/l", "batch-nmf"
+"""The models of data without and with batches, where none is named."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +249,7 @@ class Source:
 
     data: str
     layer: str | None
+    batch: str | None
     normalize: str
     dtype: str
 
@@ -245,6 +261,14 @@ def _check_names(model: str, normalize: str, dtype: str, chooses: bool) -> None:
     inputs.one_of("--dtype", dtype, inputs.DTYPES)
     if chooses:
         check_chooses("--layers auto with --model", model)
+
+
+def _check_batch(model: str, consensus: int | None) -> None:
+    """Refuse batches where they would be ignored."""
+    if model != BATCHES:
+        raise UsageFault(f"--batch: {model} does not know of batches; use --model {BATCHES}.")
+    if consensus is not None:
+        raise UsageFault("--batch: fits of batches cannot be merged; leave --consensus out.")
 
 
 def _estimator(
@@ -299,6 +323,7 @@ def _train(
     from deepnmf.models.advice import Advice
 
     dataset, X = _open(asked, source, place.in_blocks)
+    labels = {} if source.batch is None else {"batches": inputs.column(dataset, source.batch)}
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
         if place.dask is not None:
@@ -309,7 +334,10 @@ def _train(
         warnings.simplefilter("always", Advice)
         choice = choose_sizes(asked, X)
         try:
-            estimator = _fitted(asked, X) if consensus is None else agreed(asked, X, consensus)
+            if consensus is None:
+                estimator = _fitted(asked, X, labels)
+            else:
+                estimator = agreed(asked, X, consensus)
         except ValueError as problem:
             raise ValueError(in_options(str(problem))) from problem
         if choice is not None:
@@ -321,9 +349,11 @@ def _train(
     return Training(estimator, dataset, samples, features, norm, seconds, [*dict.fromkeys(advice)])
 
 
-def _fitted(estimator: MatrixFactorization, X: Any) -> MatrixFactorization:
+def _fitted(
+    estimator: MatrixFactorization, X: Any, labels: Mapping[str, Any]
+) -> MatrixFactorization:
     with progress(_sweeps(estimator)) as callback:
-        estimator.set_params(callback=callback).fit(X)
+        estimator.set_params(callback=callback).fit(X, **labels)
     return estimator
 
 
@@ -354,6 +384,7 @@ def _notes(model: str, dataset: Dataset, source: Source) -> dict[str, object]:
         "model": model,
         "data": dataset.name,
         "layer": source.layer,
+        "batch": source.batch,
         "normalize": source.normalize,
         "dtype": source.dtype,
         "image_shape": dataset.image_shape,

@@ -10,7 +10,7 @@ from deepnmf.cli.screen import UsageFault
 if TYPE_CHECKING:
     import numpy as np
 
-    from deepnmf.arrays import Data
+    from deepnmf.arrays import Array, Data
     from deepnmf.data import Dataset
     from deepnmf.models.storage import Stored
 
@@ -115,6 +115,30 @@ def prepare_for(stored: Stored, dataset: Dataset) -> Data:
     dtype = str(stored.model.weights_[0].dtype)
     signed = bool(getattr(stored.model, "signed", False))
     return prepare(X, stored.notes.get("normalize", "none"), dtype, signed)
+
+
+def column(dataset: Dataset, name: str) -> np.ndarray:
+    """A column of the data, with a label for every sample."""
+    if name not in dataset.columns:
+        there = ", ".join(sorted(dataset.columns)) or "none"
+        raise ValueError(f"--batch {name}: the data have no such column; they have {there}.")
+    return _without_gaps(name, dataset.columns[name])
+
+
+def codes_of(stored: Stored, dataset: Dataset, layer: int | None = None) -> Array:
+    """The codes of samples under a stored model.
+
+    Samples of a model of batches have the own parts of their batches, if the data name them and
+    all of them were fitted; otherwise the shared parts alone describe them.
+    """
+    from deepnmf.models.baselines import BatchNMF
+
+    X, name = prepare_for(stored, dataset), str(stored.notes.get("batch"))
+    if isinstance(stored.model, BatchNMF) and name in dataset.columns:
+        labels = column(dataset, name)
+        if stored.model.knows(labels):
+            return stored.model.transform(X, layer, batches=labels)
+    return stored.model.transform(X, layer=layer)
 
 
 def load_labels(dataset: Dataset, labels: str | None) -> np.ndarray | None:

@@ -16,8 +16,8 @@ from deepnmf.cli.screen import UsageFault, check_writable, say
 if TYPE_CHECKING:
     import numpy as np
 
-    from deepnmf.arrays import Data
-    from deepnmf.models.base import MatrixFactorization
+    from deepnmf.data import Dataset
+    from deepnmf.models.storage import Stored
 
 OUTPUTS = (".npy", ".csv", ".tsv", ".parquet", ".h5ad")
 
@@ -45,29 +45,30 @@ def transform(
         raise UsageFault(f"{output}: codes are added to DATA, and {data} is not an .h5ad file.")
     stored = load_stored(model)
     dataset = inputs.load_for(stored, data)
-    X = inputs.prepare_for(stored, dataset)
     if into_cells:
-        say(f"written  {target}  ({_write_into_cells(stored.model, X, data, target, layer)})")
+        say(f"written  {target}  ({_write_into_cells(stored, dataset, data, target, layer)})")
         return
-    codes = to_numpy(stored.model.transform(X, layer=layer))
+    codes = to_numpy(inputs.codes_of(stored, dataset, layer))
     titles = stored.model.part_names_[-1 if layer is None else layer - 1]
     write_codes(target, codes, dataset.sample_names, titles)
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
 
 
 def _write_into_cells(
-    model: MatrixFactorization, X: Data, data: str, target: Path, layer: int | None
+    stored: Stored, dataset: Dataset, data: str, target: Path, layer: int | None
 ) -> str:
     """Copy the file of the data with the codes of one layer, or of all, in its obsm."""
     from deepnmf.arrays.tensors import to_numpy
     from deepnmf.cells.annotate import names_of_layers
     from deepnmf.cells.codes_file import write_codes as write_into
 
-    layers = names_of_layers(model)
+    layers = names_of_layers(stored.model)
     if layer is not None:
-        model._fitted_layer(layer)
+        stored.model._fitted_layer(layer)
         layers = [(number, name) for number, name in layers if number == layer]
-    codes = {f"X_{name}": to_numpy(model.transform(X, layer=number)) for number, name in layers}
+    codes = {
+        f"X_{name}": to_numpy(inputs.codes_of(stored, dataset, number)) for number, name in layers
+    }
     write_into(Path(data), target, codes)
     return ", ".join(f"obsm {name}: {Z.shape[0]} x {Z.shape[1]}" for name, Z in codes.items())
 
