@@ -39,17 +39,22 @@ class Run(NamedTuple):
 
 
 def data_of(code: str) -> str | None:
-    loader = re.search(r"\bload_(pie|orl|reuters)\(", code)
+    loader = re.search(r"\bload_(pie|orl|reuters|worm)\(", code)
     return loader.group(1) if loader else None
 
 
 def runs() -> list:
     """The blocks of a page one after the other, as a reader would run them. A block that needs a
-    data set, or that follows the line `<!-- long -->`, stands alone."""
+    data set, or that follows the line `<!-- long -->`, stands alone, but on pages with the line
+    `<!-- one data set -->`."""
     cases = []
     for page in PAGES:
         together = []
         blocks = re.findall(r"(<!-- long -->\n)?```python\n(.*?)```", page.read_text(), re.S)
+        if "<!-- one data set -->" in page.read_text():
+            code = [code for _, code in blocks]
+            cases.append(pytest.param(Run(code, data_of("".join(code))), id=page.name))
+            continue
         for number, (long, code) in enumerate(blocks, 1):
             data = data_of(code)
             if long or data:
@@ -63,10 +68,17 @@ def runs() -> list:
     return cases
 
 
+def need_modules(code: str) -> None:
+    """Skip code that needs an extra which is not installed."""
+    if re.search(r"^(import|from) anndata", code, re.M):
+        pytest.importorskip("anndata")
+
+
 @pytest.mark.parametrize("run", runs())
 def test_the_blocks_run(run, tmp_path, monkeypatch, data_file):
     if run.data:
         data_file(run.data)
+    need_modules("".join(run.code))
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     for number, code in enumerate(run.code, 1):
@@ -79,6 +91,7 @@ def test_the_example_runs(example, tmp_path, monkeypatch, data_file):
     assert len(code.splitlines()) < 40
     if data_of(code):
         data_file(data_of(code))
+    need_modules(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(example)])
     runpy.run_path(str(example), run_name="__main__")

@@ -192,7 +192,7 @@ def test_models_and_data_are_listed(call):
     assert names == list(MODELS)
     assert "--set theta=" in out
     code, out, _ = call("data", "list", "--json")
-    assert [row["name"] for row in json.loads(out)] == ["digits", "pie", "orl", "reuters"]
+    assert [row["name"] for row in json.loads(out)] == ["digits", "pie", "orl", "reuters", "worm"]
     assert call("data", "list")[0] == 0
     code, out, _ = call("data", "fetch", "digits")
     assert (code, out) == (0, "digits comes with scikit-learn: nothing to fetch.\n")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from deepnmf.data import datasets, load_digits, load_orl, load_pie, load_reuters
+from deepnmf.data import datasets, load_digits, load_orl, load_pie, load_reuters, load_worm
 from deepnmf.data.dataset import DataError
 
 
@@ -47,6 +47,17 @@ def test_reuters(data_file):
     assert scipy.sparse.issparse(data.X)
     assert len(np.unique(data.y)) == 65
     assert len(data.feature_names) == 18933
+
+
+def test_worm(data_file):
+    data_file("worm")
+    pytest.importorskip("h5py")
+    data = load_worm()
+    assert data.X.shape == (4186, 13488)
+    assert scipy.sparse.issparse(data.X)
+    assert data.X.nnz < 0.02 * 4186 * 13488
+    assert list(np.unique(data.y)) == list(range(1, 11))
+    assert len(data.feature_names) == 13488
 
 
 def test_a_file_with_other_content_is_refused(tmp_path, monkeypatch):

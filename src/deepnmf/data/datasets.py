@@ -47,6 +47,12 @@ REUTERS = Remote(
     "/applications/document_clustering/Reuters21578.mat",
     "2e442026efc64cfbcd3a531b4bc99b21eed6c5463276dbfa69d096f91dd5c245",
 )
+WORM = Remote(
+    "worm_neuron_cell.h5",
+    f"{_RAW}/ttgump/scDeepCluster/ff7f29d003be7112c6a3dcab37c44d461423647d"
+    "/scRNA-seq%20data/worm_neuron_cell.h5",
+    "4f2a3c4b8492bcd11d957a8a74098ba258c271d714718c175854a7c44b1e31e6",
+)
 
 
 def load_digits() -> Dataset:
@@ -105,11 +111,31 @@ def load_reuters() -> Dataset:
     return Dataset(X, content["gnd"].ravel().astype(int), feature_names=names, name="reuters")
 
 
+def load_worm() -> Dataset:
+    """Neurons of a worm (C. elegans): counts of 13488 genes in 4186 cells (sparse), 10 types.
+
+    The names of genes and types are not in the file: both are named by their number.
+    """
+    from scipy.sparse import csr_matrix
+
+    try:
+        import h5py
+    except ImportError as problem:
+        raise DataError("load_worm needs h5py: pip install 'deepnmf[files]'.") from problem
+    with h5py.File(fetch(WORM), "r") as file:
+        X = csr_matrix(file["X"][:])  # one chunk of the file
+        types = file["Y"][:].astype(int)
+    genes = np.asarray([f"gene {number}" for number in range(1, X.shape[1] + 1)], dtype=object)
+    cells = np.asarray([f"cell {number}" for number in range(1, X.shape[0] + 1)], dtype=object)
+    return Dataset(X, types, feature_names=genes, sample_names=cells, name="worm")
+
+
 DATASETS: dict[str, tuple[Callable[[], Dataset], Remote | None]] = {
     "digits": (load_digits, None),
     "pie": (load_pie, PIE),
     "orl": (load_orl, ORL),
     "reuters": (load_reuters, REUTERS),
+    "worm": (load_worm, WORM),
 }
 
 
