@@ -90,9 +90,9 @@ class BatchNMF(DuringFit, SingleLayer):
     ----------
     n_components : int, default=16
         The number of parts, k.
-    strength : float, default=1
-        λ, the price of what is not shared. Where batches differ much, less than 1 is needed: with a
-        high price, what only one batch has is cheaper in W.
+    strength : float, default=0.01
+        λ, the price of what is not shared. Where batches differ much it must be low: at a high
+        price, what only one batch has is cheaper in W, and the batch is in the codes.
     start, fill, max_iter, tol, callback, random_state : as in `DeepNMF`
 
     Attributes
@@ -109,7 +109,7 @@ class BatchNMF(DuringFit, SingleLayer):
 
     name = "batch-nmf"
     purpose = "integrative NMF: parts that batches share, and what each adds to them"
-    strength: float = 1.0
+    strength: float = 0.01
     tol: float = 1e-6
 
     def _sizes(self) -> tuple[int, ...]:
