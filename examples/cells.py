@@ -1,34 +1,36 @@
-"""Gene programs and their markers. Pass an .h5ad, .mtx or .csv file of counts, cells by genes."""
+"""Gene programs of worm neurons, or of the counts in your .h5ad file, and their markers."""
 
 import sys
 
+import anndata
 import numpy as np
-import scipy.sparse
 from sklearn.preprocessing import normalize
 
-from deepnmf import sdnmf_rl1
-from deepnmf.data import Dataset, read
+from deepnmf import cells, sdnmf_rl1
+from deepnmf.data import load_worm
 
 
-def simulated() -> Dataset:
-    """300 cells of three types, each with a program of 20 genes, and 60 genes in common."""
-    rng = np.random.default_rng(0)
-    types = rng.integers(3, size=300)
-    rates = np.full((300, 120), 0.3) * rng.lognormal(0, 0.5, (300, 1))
-    for t in range(3):
-        rates[types == t, 20 * t : 20 * t + 20] *= 8
-    names = [f"type{t}-{i}" for t in range(3) for i in range(20)]
-    names += [f"common-{i}" for i in range(60)]
-    return Dataset(scipy.sparse.csr_array(rng.poisson(rates)), types, feature_names=np.array(names))
+def worm() -> anndata.AnnData:
+    """4186 cells by 13488 genes, with the type of every cell."""
+    data = load_worm()
+    adata = anndata.AnnData(data.X.astype("float32"))
+    adata.obs_names, adata.var_names = data.sample_names, data.feature_names
+    adata.obs["type"] = data.y.astype(str)
+    return adata
 
 
-data = read(sys.argv[1]) if len(sys.argv) > 1 else simulated()
-counts = scipy.sparse.csr_array(data.X, dtype=float)
-X = (normalize(counts, norm="l1") * np.median(counts.sum(axis=1))).log1p()
-names = data.feature_names
-genes = np.arange(X.shape[1]).astype(str) if names is None else np.asarray(names)
+adata = anndata.read_h5ad(sys.argv[1]) if len(sys.argv) > 1 else worm()
+adata.layers["counts"] = adata.X.copy()
+adata.X = (1e4 * normalize(adata.X, norm="l1")).log1p()
+mean = np.asarray(adata.X.mean(axis=0)).ravel()
+variance = np.asarray(adata.X.power(2).mean(axis=0)).ravel() - mean**2
+adata.var["highly_variable"] = np.argsort(np.argsort(-variance)) < 2000
 
-model = sdnmf_rl1((8, 4), random_state=0).fit(X)
-share = model.components_ / model.components_.sum(axis=0).clip(1e-12)
-for program, row in enumerate(model.components_ * share):  # high here and low elsewhere
-    print(f"program {program}:", ", ".join(genes[np.argsort(-row)[:6]]))
+model = cells.fit(adata, sdnmf_rl1((30, 10), random_state=0))
+print(model.status_)
+for part, genes in cells.markers(adata, 6).groupby("part"):
+    print(f"program {part}:", ", ".join(genes["gene"]))
+
+adata.write_h5ad("programs.h5ad")
+cells.markers(adata, 50).to_csv("markers.csv", index=False)
+print("written: programs.h5ad (obsm, varm, uns), markers.csv")
