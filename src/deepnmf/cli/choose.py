@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import AsJson, DataSource, Device, Dtype, Folder, Normalize, in_options
+from deepnmf.cli.options import (
+    AsJson,
+    DataSource,
+    Device,
+    Dtype,
+    Folder,
+    LabelColumn,
+    Normalize,
+    in_options,
+)
 from deepnmf.cli.reproduce import pictures
 from deepnmf.cli.screen import Interrupted, UsageFault, output_folder, plain, say, say_json, steps
 
@@ -71,6 +80,7 @@ def choose(
     budget: Budget = None,
     samples: SampleCount = 5000,
     normalize: Normalize = "none",
+    labels: LabelColumn = None,
     dtype: Dtype = "float32",
     device: Device = "auto",
     options: Options = None,
@@ -92,7 +102,7 @@ def choose(
     except ValueError as problem:
         raise UsageFault(in_options(str(problem), NAMES)) from None
     estimator = _estimator(model, dict(inputs.option(text) for text in options or []), device)
-    dataset = inputs.load_data(data)
+    dataset = inputs.load_data(data, labels)
     X = inputs.prepare(dataset.X, normalize, dtype)
     folder = output_folder(output)
     choice = chosen(

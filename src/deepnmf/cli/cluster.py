@@ -40,7 +40,7 @@ def cluster(
     inputs.one_of("--method", method, METHODS)
     target = check_writable(output, OUTPUTS)
     stored = load_stored(model)
-    dataset = inputs.load_data(data)
+    dataset = inputs.load_for(stored, data)
     if clusters is None and method != "leiden" and dataset.y is not None:
         clusters = len(np.unique(dataset.y))
     X = inputs.prepare_for(stored, dataset)

@@ -27,7 +27,7 @@ def evaluate(
 
     inputs.one_of("--normalize-codes", normalize_codes, inputs.NORMALIZE)
     stored = load_stored(model)
-    dataset = inputs.load_data(data)
+    dataset = inputs.load_for(stored, data, labels)
     y = inputs.load_labels(dataset, labels)
     if y is None:
         columns = f" or a column, one of {', '.join(dataset.columns)}" if dataset.columns else ""

@@ -16,7 +16,7 @@ from deepnmf.cli import inputs, workers
 from deepnmf.cli.agreement import agreed, check_consensus, choose_sizes
 from deepnmf.cli.choose import check_chooses
 from deepnmf.cli.inputs import Setting
-from deepnmf.cli.options import DataSource, Device, Dtype, Normalize, in_options
+from deepnmf.cli.options import DataSource, Device, Dtype, LabelColumn, Normalize, in_options
 from deepnmf.cli.screen import Interrupted, UsageFault, check_writable, progress, say_json
 from deepnmf.cli.summary import Training, norm_of, show_summary, summary_of
 from deepnmf.terminal import interrupts
@@ -125,6 +125,14 @@ CheckpointFile = Annotated[
     str | None,
     typer.Option(help="Save progress to this file; run again, the fit resumes from it."),
 ]
+FeatureNames = Annotated[
+    str | None,
+    typer.Option(
+        "--feature-names",
+        help="Names of the features, such as words: one per line, or the first column of a "
+        ".csv or .tsv.",
+    ),
+]
 ModelOptions = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of this model, as name=value; see `deepnmf models`."),
@@ -150,6 +158,8 @@ def fit(
     lam: Lam = None,
     link: LinkName = None,
     normalize: Normalize = "none",
+    labels: LabelColumn = None,
+    feature_names: FeatureNames = None,
     start: StartName = None,
     fill: FillText = None,
     scaling: ScalingName = None,
@@ -197,15 +207,29 @@ def fit(
         check_consensus(place, start, fill)
     asked = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
-    training = _train(asked, data, normalize, dtype, place, consensus)
+    source = Source(data, normalize, dtype, labels, feature_names)
+    training = _train(asked, source, place, consensus)
     estimator = training.estimator
-    notes = _notes(model, training.dataset, normalize, dtype)
+    notes = _notes(model, training.dataset, source)
     with interrupts.held():  # so that the fit is not lost
         written = _write(estimator, target, notes)
     show = say_json if as_json else show_summary
     show(summary_of(model, written, training))
     if interrupted(estimator):
         raise Interrupted(_left_behind(target, written, checkpoint))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the data are, and what is made of them."""
+
+    data: str
+    normalize: str
+    dtype: str
+    labels: str | None
+    """The column that holds labels."""
+    feature_names: str | None
+    """The file of names."""
 
 
 @dataclass(frozen=True)
@@ -267,35 +291,36 @@ def _estimator(
         raise UsageFault(in_options(str(problem))) from None
 
 
-def _open(
-    estimator: MatrixFactorization, data: str, normalize: str, dtype: str, in_blocks: bool
-) -> tuple[Dataset, Array]:
+def _open(estimator: MatrixFactorization, source: Source, in_blocks: bool) -> tuple[Dataset, Array]:
     """The data set, and its samples as the model sees them."""
+    from deepnmf.data.readers import with_feature_names
+
     if in_blocks:
-        dataset = inputs.open_data(data)
-        return dataset, inputs.prepare_on_disk(dataset.X, normalize, dtype)
-    dataset = inputs.load_data(data)
+        dataset = inputs.open_data(source.data)
+    else:
+        dataset = inputs.load_data(source.data, source.labels)
+    if source.labels is not None and source.labels not in dataset.columns:
+        raise ValueError(f"--labels: {source.data} has no column {source.labels!r}.")
+    if source.feature_names is not None:
+        dataset = with_feature_names(dataset, source.feature_names)
+    if in_blocks:
+        return dataset, inputs.prepare_on_disk(dataset.X, source.normalize, source.dtype)
     signed = bool(getattr(estimator, "signed", False))
-    return dataset, inputs.prepare(dataset.X, normalize, dtype, signed)
+    return dataset, inputs.prepare(dataset.X, source.normalize, source.dtype, signed)
 
 
 def _train(
-    asked: MatrixFactorization,
-    data: str,
-    normalize: str,
-    dtype: str,
-    place: Place,
-    consensus: int | None,
+    asked: MatrixFactorization, source: Source, place: Place, consensus: int | None
 ) -> Training:
     """Fit the model that was asked for, with a progress bar on a terminal."""
     from deepnmf.models.advice import Advice
 
-    dataset, X = _open(asked, data, normalize, dtype, place.in_blocks)
+    dataset, X = _open(asked, source, place.in_blocks)
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
         if place.dask is not None:
             client = stack.enter_context(workers.cluster(place.dask))
-            X = workers.on_cluster(X, data, client)
+            X = workers.on_cluster(X, source.data, client)
         began = time.perf_counter()
         heard = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always", Advice)
@@ -339,14 +364,15 @@ def _left_behind(target: Path, written: Path, checkpoint: str | None) -> str:
     return f"interrupted; the unfinished model is in {written}{other}: {how}."
 
 
-def _notes(model: str, dataset: Dataset, normalize: str, dtype: str) -> dict[str, object]:
+def _notes(model: str, dataset: Dataset, source: Source) -> dict[str, object]:
     """What the model file says about the data it was fitted to."""
     names = dataset.feature_names
     return {
         "model": model,
         "data": dataset.name,
-        "normalize": normalize,
-        "dtype": dtype,
+        "normalize": source.normalize,
+        "dtype": source.dtype,
+        "labels": source.labels,
         "image_shape": dataset.image_shape,
         "feature_names": None if names is None else [str(name) for name in names],
     }

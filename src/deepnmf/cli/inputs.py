@@ -21,22 +21,41 @@ Setting: TypeAlias = "bool | int | float | str | tuple[Setting, ...] | None"
 N = TypeVar("N", int, float)
 
 
-def load_data(data: str) -> Dataset:
-    """A `Dataset` from the name of a data set or a path (./pie for a file of that name)."""
+def load_data(data: str, *labels: str | None) -> Dataset:
+    """A `Dataset` from the name of a data set or a path (./pie for a file of that name).
+
+    Columns of a table that `labels` name are no features. What else it names, `load_labels` reads.
+    """
     from deepnmf.data import read
     from deepnmf.data.datasets import DATASETS
+    from deepnmf.data.readers import has_column
 
     if not data:
         raise UsageFault("DATA is empty: give a file, a folder or the name of a data set.")
     if data in DATASETS:
         return DATASETS[data][0]()
     try:
-        return read(data)
+        named = dict.fromkeys(name for name in labels if name is not None)
+        return read(data, labels=[name for name in named if has_column(data, name)])
     except FileNotFoundError:
         names = ", ".join(DATASETS)
         raise FileNotFoundError(
             f"{data}: there is no such file, and no data set of that name ({names})."
         ) from None
+
+
+def load_for(stored: Stored, data: str, labels: str | None = None) -> Dataset:
+    """A `Dataset` for a stored model. Without `labels`, a column that held labels when the model
+    was fitted holds labels again."""
+    from dataclasses import replace
+
+    from deepnmf.data.dataset import complete_labels
+
+    known: str | None = stored.notes.get("labels")
+    dataset = load_data(data, labels, known)
+    if dataset.y is not None or known is None or known not in dataset.columns:
+        return dataset
+    return replace(dataset, y=complete_labels(known, dataset.columns[known]))
 
 
 def open_data(data: str) -> Dataset:
@@ -102,12 +121,13 @@ def prepare_for(stored: Stored, dataset: Dataset) -> Data:
 
 def load_labels(dataset: Dataset, labels: str | None) -> np.ndarray | None:
     """The labels: from a file, from a column of the data, or those that the data come with."""
+    from deepnmf.data.dataset import complete_labels
     from deepnmf.data.readers import read_named_labels
 
     if labels is None:
         return dataset.y
     if labels in dataset.columns:
-        return _without_gaps(labels, dataset.columns[labels])
+        return complete_labels(labels, dataset.columns[labels])
     try:
         names, values = read_named_labels(labels)
     except FileNotFoundError as problem:
@@ -147,17 +167,6 @@ def _by_name(
             "column does not name. Name all samples as in the data, or leave the names out."
         )
     return labels[[place[name] for name in wanted]]
-
-
-def _without_gaps(name: str, column: np.ndarray) -> np.ndarray:
-    """A column as labels. A column with missing values is refused."""
-    missing = [place for place, value in enumerate(column) if value is None or value != value]
-    if missing:
-        raise ValueError(
-            f"{name}: no label for {len(missing)} of {len(column)} samples, the first is "
-            f"sample {missing[0]}. Remove them from the data, or give all labels in a file."
-        )
-    return column.astype(str) if column.dtype == object else column
 
 
 def single_models() -> list[str]:

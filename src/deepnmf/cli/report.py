@@ -28,7 +28,7 @@ def report(
         raise ValueError(
             f"report: {problem.name} is missing; pip install 'deepnmf[report]'."
         ) from None
-    dataset = inputs.load_data(data)
+    dataset = inputs.load_for(stored, data, labels)
     y = inputs.load_labels(dataset, labels)
     X = inputs.prepare_for(stored, dataset)
     names, shape = stored.notes.get("feature_names"), stored.notes.get("image_shape")

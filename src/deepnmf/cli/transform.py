@@ -37,7 +37,7 @@ def transform(
             ".csv."
         )
     stored = load_stored(model)
-    dataset = inputs.load_data(data)
+    dataset = inputs.load_for(stored, data)
     codes = to_numpy(stored.model.transform(inputs.prepare_for(stored, dataset), layer=layer))
     write_codes(target, codes, dataset.sample_names)
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")

@@ -2,7 +2,7 @@
 
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import load_digits, load_orl, load_pie, load_reuters
-from deepnmf.data.readers import open_on_disk, read, read_labels
+from deepnmf.data.readers import open_on_disk, read, read_labels, read_names
 
 __all__ = [
     "Dataset",
@@ -13,4 +13,5 @@ __all__ = [
     "open_on_disk",
     "read",
     "read_labels",
+    "read_names",
 ]

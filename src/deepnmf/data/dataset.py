@@ -34,6 +34,17 @@ class Dataset:
     name: str = ""
 
 
+def complete_labels(name: str, column: np.ndarray) -> np.ndarray:
+    """A column as labels. A column with missing values is refused."""
+    missing = [place for place, value in enumerate(column) if value is None or value != value]
+    if missing:
+        raise DataError(
+            f"{name}: no label for {len(missing)} of {len(column)} samples, the first is "
+            f"sample {missing[0]}. Remove them from the data, or give all labels in a file."
+        )
+    return column.astype(str) if column.dtype == object else column
+
+
 def stored_rows(X: Data, rows: slice = slice(None)) -> Data:
     """Rows of an array, in memory or in a file. Damage is one error, whatever the library says."""
     try:

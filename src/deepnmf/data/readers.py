@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,28 +12,70 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from deepnmf.data.dataset import DataError, Dataset
+from deepnmf.data.dataset import DataError, Dataset, complete_labels
 from deepnmf.data.h5ad import read_h5ad
 from deepnmf.data.images import read_images
 from deepnmf.data.limits import all_entries, check_text, checked_sparse
 from deepnmf.data.matlab import read_matlab
 from deepnmf.data.matrix_market import read_matrix_market
 from deepnmf.data.numpy_files import load_npy, npz_shapes, sparse_from_npz
-from deepnmf.data.tables import read_csv, read_parquet
+from deepnmf.data.tables import column_names, read_csv, read_parquet
+from deepnmf.terminal.text import one_line, original_cell
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Data
 
 
-def read(path: str | Path) -> Dataset:
+def read(
+    path: str | Path,
+    *,
+    labels: str | Sequence[str] | None = None,
+    feature_names: str | Path | None = None,
+) -> Dataset:
     """Samples from a file or folder.
 
     .npy, .npz (an array, or a scipy.sparse matrix), .csv and .tsv (header and index column are
     recognised), .parquet, .mtx and .mtx.gz, .mat, .h5ad, .h5 and .hdf5, .zarr, or a folder of
     images of one size, whose sub-folders are the labels. All samples are read into memory, up to
     half of it (DEEPNMF_READ_LIMIT=20GB sets another limit); for more there is `open_on_disk`.
+
+    `labels` is a column of a table (.csv, .tsv, .parquet) or of `obs` (.h5ad): it becomes `y` and
+    no feature. Of several, the first becomes `y`. `feature_names` is a file of names for data that
+    have none, such as the words of a .mtx: one per line (.txt), the first column of a .csv or .tsv,
+    or text in .npy.
     """
     path = Path(path)
+    columns = (labels,) if isinstance(labels, str) else tuple(labels or ())
+    dataset = _labelled(path, _read(path, columns), columns)
+    return dataset if feature_names is None else with_feature_names(dataset, feature_names)
+
+
+def with_feature_names(dataset: Dataset, file: str | Path) -> Dataset:
+    """The data with the names in a file as the names of the features."""
+    names, features = read_names(file), int(dataset.X.shape[1])
+    if len(names) != features:
+        header = f" Remove the first line if {str(names[0])!r} is a header."
+        raise DataError(
+            f"{file}: holds {len(names)} names for {features} features."
+            + (header if len(names) == features + 1 else "")
+        )
+    return replace(dataset, feature_names=names)
+
+
+def _labelled(path: Path, dataset: Dataset, labels: Sequence[str]) -> Dataset:
+    """The data with the first of these columns as labels."""
+    for name in labels:
+        if name not in dataset.columns:
+            known = ", ".join(sorted(dataset.columns))
+            has = f"Its columns are {known}" if known else "It has no columns besides the samples"
+            raise DataError(f"{path}: has no column {one_line(name, 40)!r} for the labels. {has}.")
+    if not labels:
+        return dataset
+    return replace(dataset, y=complete_labels(labels[0], dataset.columns[labels[0]]))
+
+
+def _read(path: Path, labels: Sequence[str]) -> Dataset:
+    """Samples from a file or folder; of a table, without the columns of labels."""
     if path.is_dir() and path.suffix.lower() != ".zarr":
         return read_images(path)
     _check_exists(path)
@@ -41,7 +83,7 @@ def read(path: str | Path) -> Dataset:
     for extension, reader in READERS.items():
         if name.endswith(extension):
             try:
-                return reader(path)
+                return TABLES[extension](path, labels) if extension in TABLES else reader(path)
             except DataError:
                 raise
             except ImportError as problem:
@@ -89,6 +131,13 @@ def _line(problem: Exception) -> str:
     return " ".join(str(problem).split()).rstrip(".")
 
 
+def has_column(path: str | Path, name: str) -> bool:
+    """Whether a file is a table with a column of this name."""
+    path = Path(path)
+    is_table = path.name.lower().endswith(tuple(TABLES)) and path.is_file()
+    return is_table and name in column_names(path)
+
+
 def _check_exists(path: Path) -> None:
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file.")
@@ -129,6 +178,37 @@ def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
     return names, np.asarray([row[-1].strip() for row in rows])
 
 
+def read_names(path: str | Path) -> np.ndarray:
+    """Names of features: one per line of a text, the first column of a .csv or .tsv, or the texts
+    in a .npy. No name may stand twice."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        array = load_npy(path)
+        if array.ndim != 1 or array.dtype.kind not in "Uiuf":
+            raise DataError(f"{path}: names must be one row of texts (numpy.save of a list).")
+        names = [str(name) for name in array]
+    else:
+        check_text(path)
+        lines = [line for line in _text(path).splitlines() if line.strip()]
+        rows = [[line] for line in lines]
+        if suffix in (".csv", ".tsv"):
+            rows = _cells(path, lines, "\t" if suffix == ".tsv" else ",")
+        names = [str(original_cell(row[0].strip())) for row in rows]
+    if not names:
+        raise DataError(f"{path}: holds no names.")
+    place: dict[str, int] = {}
+    for number, name in enumerate(names, 1):
+        if place.setdefault(name, number) != number:
+            raise DataError(
+                f"{path}: {one_line(name, 40)!r} is name {place[name]} and name {number}. Features "
+                "are found by their names: make them differ."
+            )
+    return np.asarray(names, dtype=object)
+
+
 def _text(path: Path) -> str:
     """The text of a file. A mark at its start, as Windows writes it, is left out."""
     try:
@@ -136,8 +216,8 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as problem:
         place, wrong = problem.start, problem.object[problem.start]
         raise DataError(
-            f"{path}: is not text in UTF-8 (byte {place} is {wrong:#x}). Save it as UTF-8, or give "
-            "the labels as .npy."
+            f"{path}: is not text in UTF-8 (byte {place} is {wrong:#x}). Save it as UTF-8, or "
+            "give a .npy."
         ) from None
 
 
@@ -260,6 +340,11 @@ READERS: dict[str, Callable[[Path], Dataset]] = {
     ".hdf5": _in_memory(_open_hdf5),
     ".zarr": _in_memory(_open_zarr),
 }
+TABLES = {
+    extension: read_parquet if extension == ".parquet" else read_csv
+    for extension in (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+}
+"""The readers that can leave a column of labels out of the samples."""
 ON_DISK: dict[str, Callable[[Path], Dataset]] = {
     ".npy": _open_npy,
     ".h5": _open_hdf5,

@@ -210,7 +210,7 @@ def _checked_notes(notes: Any) -> dict[str, Any]:
     """The notes. Those that the command line writes and uses must be of the type that it wrote."""
     if not isinstance(notes, dict):
         raise ValueError("its notes cannot be read")
-    for name in ("model", "data", "normalize", "dtype"):
+    for name in ("model", "data", "normalize", "dtype", "labels"):
         if not isinstance(notes.get(name), str | None):
             raise ValueError(f"the note {name} is not a text")
     if not (notes.get("feature_names") is None or _are_texts(notes["feature_names"])):
