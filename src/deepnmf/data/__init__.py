@@ -3,9 +3,11 @@
 from deepnmf.data.dataset import Dataset
 from deepnmf.data.datasets import load_digits, load_orl, load_pie, load_reuters
 from deepnmf.data.readers import open_on_disk, read, read_labels, read_names
+from deepnmf.data.texts import Vectorizer, read_texts
 
 __all__ = [
     "Dataset",
+    "Vectorizer",
     "load_digits",
     "load_orl",
     "load_pie",
@@ -14,4 +16,5 @@ __all__ = [
     "read",
     "read_labels",
     "read_names",
+    "read_texts",
 ]

@@ -76,6 +76,33 @@ def column_names(path: Path) -> tuple[str, ...]:
     return tuple(cells) if _is_header(cells) else ()
 
 
+def text_cells(path: Path) -> pd.DataFrame:
+    """A table whose cells may be text. Its first row names the columns."""
+    import pandas as pd
+
+    try:
+        if path.suffix.lower() == ".parquet":
+            table = pd.read_parquet(path)
+        else:
+            table = pd.read_csv(path, **_format(path))
+    except ImportError as problem:
+        raise DataError(
+            f"{path}: reading it needs {problem.name}: pip install 'deepnmf[files]'."
+        ) from problem
+    except pd.errors.EmptyDataError:
+        raise DataError(f"{path}: is empty.") from None
+    except (ValueError, OSError) as problem:
+        if isinstance(problem, DataError):
+            raise
+        raise DataError(
+            f"{path}: could not be read as a table ({' '.join(str(problem).split())}). Is it "
+            "damaged, or not in UTF-8?"
+        ) from problem
+    if not table.columns.is_unique:
+        raise DataError(f"{path}: two of its columns have the same name.")
+    return table.rename(columns=str)
+
+
 def _first_row(path: Path, form: dict[str, str]) -> list[str]:
     """The cells of the first row of a text table."""
     import pandas as pd
