@@ -13,12 +13,14 @@ import typer
 from deepnmf.cli import inputs
 from deepnmf.cli.options import (
     AsJson,
+    AsText,
     DataSource,
     Device,
     Dtype,
     Folder,
     LabelColumn,
     Normalize,
+    TextColumn,
     in_options,
 )
 from deepnmf.cli.reproduce import pictures
@@ -81,6 +83,8 @@ def choose(
     samples: SampleCount = 5000,
     normalize: Normalize = "none",
     labels: LabelColumn = None,
+    text: AsText = False,
+    text_column: TextColumn = None,
     dtype: Dtype = "float32",
     device: Device = "auto",
     options: Options = None,
@@ -102,7 +106,10 @@ def choose(
     except ValueError as problem:
         raise UsageFault(in_options(str(problem), NAMES)) from None
     estimator = _estimator(model, dict(inputs.option(text) for text in options or []), device)
-    dataset = inputs.load_data(data, labels)
+    if text or text_column is not None:
+        dataset, _ = inputs.load_texts(data, inputs.TextSettings(text_column))
+    else:
+        dataset = inputs.load_data(data, labels)
     X = inputs.prepare(dataset.X, normalize, dtype)
     folder = output_folder(output)
     choice = chosen(

@@ -16,14 +16,23 @@ from deepnmf.cli import inputs, workers
 from deepnmf.cli.agreement import agreed, check_consensus, choose_sizes
 from deepnmf.cli.choose import check_chooses
 from deepnmf.cli.inputs import Setting
-from deepnmf.cli.options import DataSource, Device, Dtype, LabelColumn, Normalize, in_options
+from deepnmf.cli.options import (
+    AsText,
+    DataSource,
+    Device,
+    Dtype,
+    LabelColumn,
+    Normalize,
+    TextColumn,
+    in_options,
+)
 from deepnmf.cli.screen import Interrupted, UsageFault, check_writable, progress, say_json
 from deepnmf.cli.summary import Training, norm_of, show_summary, summary_of
 from deepnmf.terminal import interrupts
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Array
-    from deepnmf.data import Dataset
+    from deepnmf.data import Dataset, Vectorizer
     from deepnmf.models.base import MatrixFactorization
 
 ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
@@ -133,6 +142,38 @@ FeatureNames = Annotated[
         ".csv or .tsv.",
     ),
 ]
+MaxFeatures = Annotated[
+    int | None,
+    typer.Option(
+        "--max-features",
+        min=1,
+        help="With --text, keep this many words, the most frequent ones. [default: 20000]",
+    ),
+]
+MinDf = Annotated[
+    str | None,
+    typer.Option(
+        "--min-df",
+        help="With --text, words that fewer texts have are left out: a number (2) or a share "
+        "(0.01). [default: 2]",
+    ),
+]
+MaxDf = Annotated[
+    str | None,
+    typer.Option(
+        "--max-df",
+        help="With --text, words that more texts have are left out: a number (100) or a share "
+        "(0.5). [default: 0.5]",
+    ),
+]
+StopWords = Annotated[
+    str | None,
+    typer.Option(
+        "--stop-words",
+        help="With --text, words to leave out: english, none, or a file with one per line. "
+        "[default: english]",
+    ),
+]
 ModelOptions = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of this model, as name=value; see `deepnmf models`."),
@@ -160,6 +201,12 @@ def fit(
     normalize: Normalize = "none",
     labels: LabelColumn = None,
     feature_names: FeatureNames = None,
+    text: AsText = False,
+    text_column: TextColumn = None,
+    max_features: MaxFeatures = None,
+    min_df: MinDf = None,
+    max_df: MaxDf = None,
+    stop_words: StopWords = None,
     start: StartName = None,
     fill: FillText = None,
     scaling: ScalingName = None,
@@ -207,7 +254,9 @@ def fit(
         check_consensus(place, start, fill)
     asked = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
-    source = Source(data, normalize, dtype, labels, feature_names)
+    texts = inputs.TextSettings(text_column, max_features, min_df, max_df, stop_words)
+    source = Source(data, normalize, dtype, labels, feature_names, texts, text)
+    source.check(place)
     training = _train(asked, source, place, consensus)
     estimator = training.estimator
     notes = _notes(model, training.dataset, source)
@@ -230,6 +279,27 @@ class Source:
     """The column that holds labels."""
     feature_names: str | None
     """The file of names."""
+    texts: inputs.TextSettings
+    text: bool
+    """Whether --text was given."""
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether the data are texts."""
+        return self.text or self.texts.column is not None
+
+    def check(self, place: Place) -> None:
+        """Refuse options that do not go together."""
+        given = self.texts.given()
+        if given and not self.of_texts:
+            option = "--" + next(iter(given)).replace("_", "-")
+            raise UsageFault(f"{option} is about texts: give --text as well, or leave it out.")
+        if self.of_texts and place.in_blocks:
+            raise UsageFault(
+                "--text: texts are read into memory, so leave out --max-memory and --dask."
+            )
+        if self.of_texts and self.feature_names is not None:
+            raise UsageFault("--feature-names: with --text, the words are the names; leave it out.")
 
 
 @dataclass(frozen=True)
@@ -291,12 +361,17 @@ def _estimator(
         raise UsageFault(in_options(str(problem))) from None
 
 
-def _open(estimator: MatrixFactorization, source: Source, in_blocks: bool) -> tuple[Dataset, Array]:
-    """The data set, and its samples as the model sees them."""
+def _open(
+    estimator: MatrixFactorization, source: Source, in_blocks: bool
+) -> tuple[Dataset, Array, Vectorizer | None]:
+    """The data set, its samples as the model sees them, and what made them of texts."""
     from deepnmf.data.readers import with_feature_names
 
+    vectorizer = None
     if in_blocks:
         dataset = inputs.open_data(source.data)
+    elif source.of_texts:
+        dataset, vectorizer = inputs.load_texts(source.data, source.texts)
     else:
         dataset = inputs.load_data(source.data, source.labels)
     if source.labels is not None and source.labels not in dataset.columns:
@@ -304,9 +379,10 @@ def _open(estimator: MatrixFactorization, source: Source, in_blocks: bool) -> tu
     if source.feature_names is not None:
         dataset = with_feature_names(dataset, source.feature_names)
     if in_blocks:
-        return dataset, inputs.prepare_on_disk(dataset.X, source.normalize, source.dtype)
+        return dataset, inputs.prepare_on_disk(dataset.X, source.normalize, source.dtype), None
     signed = bool(getattr(estimator, "signed", False))
-    return dataset, inputs.prepare(dataset.X, source.normalize, source.dtype, signed)
+    X = inputs.prepare(dataset.X, source.normalize, source.dtype, signed)
+    return dataset, X, vectorizer
 
 
 def _train(
@@ -315,7 +391,7 @@ def _train(
     """Fit the model that was asked for, with a progress bar on a terminal."""
     from deepnmf.models.advice import Advice
 
-    dataset, X = _open(asked, source, place.in_blocks)
+    dataset, X, vectorizer = _open(asked, source, place.in_blocks)
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
         if place.dask is not None:
@@ -334,6 +410,8 @@ def _train(
         seconds = time.perf_counter() - began
         norm = norm_of(X)
     estimator.set_params(callback=None)
+    if vectorizer is not None:
+        estimator.vectorizer_ = vectorizer
     advice = [str(one.message) for one in heard if issubclass(one.category, Advice)]
     return Training(estimator, dataset, samples, features, norm, seconds, [*dict.fromkeys(advice)])
 
@@ -373,6 +451,7 @@ def _notes(model: str, dataset: Dataset, source: Source) -> dict[str, object]:
         "normalize": source.normalize,
         "dtype": source.dtype,
         "labels": source.labels,
+        "text_column": source.texts.column,
         "image_shape": dataset.image_shape,
         "feature_names": None if names is None else [str(name) for name in names],
     }

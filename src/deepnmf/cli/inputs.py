@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from deepnmf.cli.screen import UsageFault
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from deepnmf.arrays import Data
-    from deepnmf.data import Dataset
+    from deepnmf.data import Dataset, Vectorizer
     from deepnmf.models.storage import Stored
 
 NORMALIZE = ("none", "l2")
@@ -44,18 +45,101 @@ def load_data(data: str, *labels: str | None) -> Dataset:
         ) from None
 
 
-def load_for(stored: Stored, data: str, labels: str | None = None) -> Dataset:
+def load_for(
+    stored: Stored,
+    data: str,
+    labels: str | None = None,
+    text: bool = False,
+    text_column: str | None = None,
+) -> Dataset:
     """A `Dataset` for a stored model. Without `labels`, a column that held labels when the model
-    was fitted holds labels again."""
+    was fitted holds labels again. A model of texts reads folders, tables and texts as texts."""
     from dataclasses import replace
 
     from deepnmf.data.dataset import complete_labels
 
     known: str | None = stored.notes.get("labels")
-    dataset = load_data(data, labels, known)
+    vectorizer = getattr(stored.model, "vectorizer_", None)
+    if vectorizer is None and (text or text_column is not None):
+        raise UsageFault("--text: the model was not fitted to texts. Fit one with `deepnmf fit`.")
+    if vectorizer is not None and (text or text_column is not None or _is_text(data)):
+        column = text_column or _known_column(data, stored.notes.get("text_column"))
+        dataset = vectorizer.read(data, column)
+    else:
+        dataset = load_data(data, labels, known)
     if dataset.y is not None or known is None or known not in dataset.columns:
         return dataset
     return replace(dataset, y=complete_labels(known, dataset.columns[known]))
+
+
+def _is_text(data: str) -> bool:
+    from deepnmf.data.datasets import DATASETS
+    from deepnmf.data.texts import is_text
+
+    return data not in DATASETS and is_text(data)
+
+
+def _known_column(data: str, column: str | None) -> str | None:
+    """The column that held the documents when the model was fitted, if the data have it."""
+    from deepnmf.data.readers import has_column
+
+    return column if column is not None and has_column(data, column) else None
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How documents become samples."""
+
+    column: str | None = None
+    max_features: int | None = None
+    min_df: str | None = None
+    max_df: str | None = None
+    stop_words: str | None = None
+
+    def given(self) -> dict[str, object]:
+        """The settings of `read_texts` that are not left to it."""
+        settings: dict[str, object] = {
+            "column": self.column,
+            "max_features": self.max_features,
+            "min_df": None if self.min_df is None else value(self.min_df),
+            "max_df": None if self.max_df is None else value(self.max_df),
+        }
+        settings = {name: setting for name, setting in settings.items() if setting is not None}
+        if self.stop_words is not None:
+            settings["stop_words"] = self._stop_words()
+        return settings
+
+    def _stop_words(self) -> str | list[str] | None:
+        """english, none, or the words in a file."""
+        from deepnmf.data import read_names
+
+        if self.stop_words in ("english", "none"):
+            return None if self.stop_words == "none" else "english"
+        return [str(word) for word in read_names(str(self.stop_words))]
+
+
+def load_texts(data: str, settings: TextSettings) -> tuple[Dataset, Vectorizer]:
+    """Documents as samples, and their vocabulary."""
+    from typing import Any
+
+    from deepnmf.data import read_texts
+    from deepnmf.data.dataset import DataError
+
+    if not data:
+        raise UsageFault("DATA is empty: give a folder of texts, a file or a table.")
+    given: dict[str, Any] = settings.given()
+    try:
+        return read_texts(data, **given)
+    except DataError as problem:
+        raise DataError(_in_options(str(problem))) from problem
+    except ValueError as problem:
+        raise UsageFault(_in_options(str(problem))) from None
+
+
+def _in_options(message: str) -> str:
+    for name in ("max_features", "min_df", "max_df", "stop_words"):
+        message = message.replace(name, f"--{name.replace('_', '-')}")
+    return message
 
 
 def open_data(data: str) -> Dataset:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import DataSource, Labels, ModelFile
+from deepnmf.cli.options import AsText, DataSource, Labels, ModelFile, TextColumn
 from deepnmf.cli.screen import check_writable, say
 
 
@@ -15,6 +15,8 @@ def report(
     model: ModelFile,
     data: DataSource,
     labels: Labels = None,
+    text: AsText = False,
+    text_column: TextColumn = None,
     output: str = typer.Option(..., "-o", "--output", help="The page to write: report.html."),
 ) -> None:
     """Write one HTML file to explore a model: classes, samples, and the parts they are made of."""
@@ -28,7 +30,7 @@ def report(
         raise ValueError(
             f"report: {problem.name} is missing; pip install 'deepnmf[report]'."
         ) from None
-    dataset = inputs.load_for(stored, data, labels)
+    dataset = inputs.load_for(stored, data, labels, text, text_column)
     y = inputs.load_labels(dataset, labels)
     X = inputs.prepare_for(stored, dataset)
     names, shape = stored.notes.get("feature_names"), stored.notes.get("image_shape")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import DataSource, ModelFile
+from deepnmf.cli.options import AsText, DataSource, ModelFile, TextColumn
 from deepnmf.cli.screen import check_writable, say
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def transform(
         ..., "-o", "--output", help=f"The file of codes to write: {', '.join(OUTPUTS)}."
     ),
     layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
+    text: AsText = False,
+    text_column: TextColumn = None,
 ) -> None:
     """Write the codes of samples, one row per sample."""
     from deepnmf.arrays.tensors import to_numpy
@@ -37,7 +39,7 @@ def transform(
             ".csv."
         )
     stored = load_stored(model)
-    dataset = inputs.load_for(stored, data)
+    dataset = inputs.load_for(stored, data, None, text, text_column)
     codes = to_numpy(stored.model.transform(inputs.prepare_for(stored, dataset), layer=layer))
     write_codes(target, codes, dataset.sample_names)
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")

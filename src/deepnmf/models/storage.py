@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
+from deepnmf.data.texts import Vectorizer
 from deepnmf.files.model import ModelFileError, damaged, read_model, write_model
 from deepnmf.files.tensors import DAMAGE
 from deepnmf.models.base import Factorization, MatrixFactorization
@@ -82,6 +83,10 @@ def save(
         "notes": notes or {},
     }
     parameters = {name: _portable(name, value) for name, value in model.get_params(False).items()}
+    vectorizer = getattr(model, "vectorizer_", None)
+    if vectorizer is not None:
+        _check_vectorizer(vectorizer, model.n_features_in_)
+        header["vectorizer"] = vectorizer.to_dict()
     results = {name: getattr(model, name) for name in RESULTS if hasattr(model, name)}
     if not samples:
         results.pop("graph_", None)
@@ -118,6 +123,9 @@ def load_stored(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> S
         check_random_state(model.random_state)
         model.check()
         _set_names(model, header["feature_names_in"])
+        if header.get("vectorizer") is not None:
+            model.vectorizer_ = Vectorizer.from_dict(header["vectorizer"])
+            _check_vectorizer(model.vectorizer_, model.n_features_in_)
         model.components_ = model.basis()
         return Stored(model, _checked_notes(header["notes"]))
     except DAMAGE as problem:
@@ -198,6 +206,13 @@ def _check_weights(model: MatrixFactorization, weights: Sequence[np.ndarray]) ->
         rows = W.shape[1]
 
 
+def _check_vectorizer(vectorizer: Vectorizer, features: int) -> None:
+    if len(vectorizer.words) != features:
+        raise ValueError(
+            f"vectorizer_ has {len(vectorizer.words)} words, and the model {features} features"
+        )
+
+
 def _set_names(model: MatrixFactorization, names: Any) -> None:
     if names is None:
         return
@@ -210,7 +225,7 @@ def _checked_notes(notes: Any) -> dict[str, Any]:
     """The notes. Those that the command line writes and uses must be of the type that it wrote."""
     if not isinstance(notes, dict):
         raise ValueError("its notes cannot be read")
-    for name in ("model", "data", "normalize", "dtype", "labels"):
+    for name in ("model", "data", "normalize", "dtype", "labels", "text_column"):
         if not isinstance(notes.get(name), str | None):
             raise ValueError(f"the note {name} is not a text")
     if not (notes.get("feature_names") is None or _are_texts(notes["feature_names"])):
