@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 
 def data_of(code: str) -> str | None:
-    loader = re.search(r"\bload_(pie|orl|reuters)\(", code)
+    loader = re.search(r"\bload_(pie|orl|reuters|samson)\(", code)
     return loader.group(1) if loader else None
 
 

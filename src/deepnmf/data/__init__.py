@@ -1,7 +1,7 @@
 """Data: the named data sets of the paper, and readers of users' files."""
 
 from deepnmf.data.dataset import Dataset
-from deepnmf.data.datasets import load_digits, load_orl, load_pie, load_reuters
+from deepnmf.data.datasets import load_digits, load_orl, load_pie, load_reuters, load_samson
 from deepnmf.data.readers import open_on_disk, read, read_labels, read_names
 from deepnmf.data.texts import Vectorizer, read_texts
 
@@ -12,6 +12,7 @@ __all__ = [
     "load_orl",
     "load_pie",
     "load_reuters",
+    "load_samson",
     "open_on_disk",
     "read",
     "read_labels",
