@@ -6,7 +6,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,7 @@ from deepnmf.cli.options import (
     DataSource,
     Device,
     Dtype,
+    Grid,
     LabelColumn,
     Normalize,
     TextColumn,
@@ -142,6 +143,14 @@ FeatureNames = Annotated[
         ".csv or .tsv.",
     ),
 ]
+AxisLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--axis-label",
+        help="What the features are, if their names are numbers along an axis: "
+        "'wavelength (nm)'. The page draws parts over it.",
+    ),
+]
 MaxFeatures = Annotated[
     int | None,
     typer.Option(
@@ -201,6 +210,8 @@ def fit(
     normalize: Normalize = "none",
     labels: LabelColumn = None,
     feature_names: FeatureNames = None,
+    grid: Grid = None,
+    axis_label: AxisLabel = None,
     text: AsText = False,
     text_column: TextColumn = None,
     max_features: MaxFeatures = None,
@@ -255,7 +266,8 @@ def fit(
     asked = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
     texts = inputs.TextSettings(text_column, max_features, min_df, max_df, stop_words)
-    source = Source(data, normalize, dtype, labels, feature_names, texts, text)
+    cells = inputs.grid(grid)
+    source = Source(data, normalize, dtype, labels, feature_names, texts, text, cells, axis_label)
     source.check(place)
     training = _train(asked, source, place, consensus)
     estimator = training.estimator
@@ -282,6 +294,8 @@ class Source:
     texts: inputs.TextSettings
     text: bool
     """Whether --text was given."""
+    grid: tuple[int, int] | None
+    axis_label: str | None
 
     @property
     def of_texts(self) -> bool:
@@ -378,6 +392,10 @@ def _open(
         raise ValueError(f"--labels: {source.data} has no column {source.labels!r}.")
     if source.feature_names is not None:
         dataset = with_feature_names(dataset, source.feature_names)
+    if source.grid is not None:
+        dataset = replace(dataset, grid=source.grid)
+    if source.axis_label is not None:
+        dataset = replace(dataset, axis_label=source.axis_label)
     if in_blocks:
         return dataset, inputs.prepare_on_disk(dataset.X, source.normalize, source.dtype), None
     signed = bool(getattr(estimator, "signed", False))
@@ -453,6 +471,8 @@ def _notes(model: str, dataset: Dataset, source: Source) -> dict[str, object]:
         "labels": source.labels,
         "text_column": source.texts.column,
         "image_shape": dataset.image_shape,
+        "grid": dataset.grid,
+        "axis_label": dataset.axis_label or None,
         "feature_names": None if names is None else [str(name) for name in names],
     }
 

@@ -286,6 +286,16 @@ def numbers(option: str, text: str | None, kind: type[N]) -> N | tuple[N, ...] |
     return values[0] if len(values) == 1 else values
 
 
+def grid(text: str | None) -> tuple[int, int] | None:
+    """Height and width from 95x95; None stays None."""
+    if text is None:
+        return None
+    sizes = text.lower().split("x")
+    if len(sizes) != 2 or not all(size.isascii() and size.isdigit() for size in sizes):
+        raise UsageFault(f"--grid: {text!r} is not a height and a width, such as 95x95.")
+    return int(sizes[0]), int(sizes[1])
+
+
 def option(text: str) -> tuple[str, Setting]:
     """Name and value from name=value."""
     name, separator, words = text.partition("=")

@@ -35,6 +35,13 @@ TextColumn = Annotated[
     str | None,
     typer.Option("--text-column", help="The column of the table that holds the texts."),
 ]
+Grid = Annotated[
+    str | None,
+    typer.Option(
+        help="Height and width where samples are the pixels of an image, row after row: 95x95. "
+        "The page then shows maps of the codes."
+    ),
+]
 Normalize = Annotated[
     str, typer.Option(help="l2: scale every sample to unit norm; none: leave samples as they are.")
 ]

@@ -225,14 +225,17 @@ def _checked_notes(notes: Any) -> dict[str, Any]:
     """The notes. Those that the command line writes and uses must be of the type that it wrote."""
     if not isinstance(notes, dict):
         raise ValueError("its notes cannot be read")
-    for name in ("model", "data", "normalize", "dtype", "labels", "text_column"):
+    for name in ("model", "data", "normalize", "dtype", "labels", "text_column", "axis_label"):
         if not isinstance(notes.get(name), str | None):
             raise ValueError(f"the note {name} is not a text")
     if not (notes.get("feature_names") is None or _are_texts(notes["feature_names"])):
         raise ValueError("the note feature_names is not a list of texts")
-    shape = notes.get("image_shape")
-    if not (shape is None or (isinstance(shape, list) and all(map(_is_count, shape)))):
-        raise ValueError("the note image_shape is not a list of sizes")
+    for name in ("image_shape", "grid"):
+        shape = notes.get(name)
+        if not (shape is None or (isinstance(shape, list) and all(map(_is_count, shape)))):
+            raise ValueError(f"the note {name} is not a list of sizes")
+    if notes.get("grid") is not None and len(notes["grid"]) != 2:
+        raise ValueError("the note grid is not a height and a width")
     return notes
 
 
