@@ -59,6 +59,9 @@ def test_a_model_of_texts_needs_nothing_else(call, folder, model, tmp_path):
         np.testing.assert_allclose(written, loaded.transform(X), rtol=1e-4, atol=1e-6)
         X = loaded.vectorizer_.transform(HEADLINES).astype("float32")
         np.testing.assert_allclose(written, loaded.transform(X), rtol=1e-4, atol=1e-6)
+    (new / "0.txt").write_text("nothing that it knows")
+    code, out, _ = call("transform", model, new, "-o", codes)
+    assert (code, "note     1 of 8 texts have none of the words of the model" in out) == (0, True)
 
 
 def test_the_other_commands_read_texts_too(call, folder, model, tmp_path):

@@ -105,6 +105,10 @@ def test_names_that_do_not_fit_are_refused(counts, tmp_path):
     file.write_text("")
     with pytest.raises(DataError, match="holds no names"):
         read_names(file)
+    packed = tmp_path / "words.txt.gz"
+    packed.write_bytes(b"\x1f\x8b damaged")
+    with pytest.raises(DataError, match=r"names are read from \.npy, \.txt, \.csv or \.tsv"):
+        read_names(packed)
     file.write_bytes(b"caf\xe9\n")
     with pytest.raises(DataError, match=r"not text in UTF-8 \(byte 3 is 0xe9\)"):
         read_names(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 
 import numpy as np
@@ -146,6 +147,9 @@ def hostile(path):
     (path / "empty.csv").write_text("")
     (path / "header.csv").write_text("text\n")
     (path / "quote.csv").write_text('text,n\n"abc,1\n')
+    (path / "cut.csv.gz").write_bytes(gzip.compress(b"text,n\n" + bytes(range(65, 91)) * 9)[:-20])
+    (path / "plain.csv.gz").write_bytes(b"text,n\na,1\n")
+    (path / "no.parquet").write_bytes(b"PAR1PAR1")
     (path / "latin.csv").write_bytes(b"text,n\nna\xefve,1\n")
     return {
         "empty": "holds no texts (.txt",
@@ -160,10 +164,14 @@ def hostile(path):
         "header.csv": "has no rows",
         "quote.csv": "could not be read as a table",
         "latin.csv": "could not be read as a table",
+        "cut.csv.gz": "could not be read as a table",
+        "plain.csv.gz": "could not be read as a table",
+        "no.parquet": "could not be read as a table",
     }
 
 
 def test_what_is_no_text_is_refused_in_one_line(tmp_path):
+    pytest.importorskip("pyarrow")
     for name, words in hostile(tmp_path).items():
         with pytest.raises(DataError) as caught:
             read_texts(tmp_path / name)

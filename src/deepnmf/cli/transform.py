@@ -40,8 +40,12 @@ def transform(
         )
     stored = load_stored(model)
     dataset = inputs.load_for(stored, data, None, text, text_column)
-    codes = to_numpy(stored.model.transform(inputs.prepare_for(stored, dataset), layer=layer))
+    X = inputs.prepare_for(stored, dataset)
+    codes = to_numpy(stored.model.transform(X, layer=layer))
     write_codes(target, codes, dataset.sample_names)
+    empty = int((X.sum(axis=1) == 0).sum()) if hasattr(stored.model, "vectorizer_") else 0
+    if empty:
+        say(f"note     {empty} of {len(codes)} texts have none of the words of the model")
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
 
 

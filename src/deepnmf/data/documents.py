@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deepnmf.data.dataset import DataError
-from deepnmf.data.limits import check_bytes, check_text
+from deepnmf.data.limits import check_bytes
 from deepnmf.data.tables import IDS, text_cells
 from deepnmf.terminal.text import one_line
 
@@ -139,8 +139,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _of_table(path: Path, column: str | None) -> Documents:
-    check_text(path)
-    check_bytes(path, 4.0 * path.stat().st_size)
     table = text_cells(path)
     chosen = _column_of_texts(path, table, column)
     texts = ["" if text is None else str(text) for text in _cells(table[chosen])]

@@ -162,7 +162,7 @@ def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
         if labels.ndim != 1:
             raise DataError(f"{path}: labels must be one-dimensional, got shape {labels.shape}.")
         return None, labels
-    if suffix not in ("", ".txt", ".labels", ".csv", ".tsv"):
+    if suffix not in TEXTS:
         raise DataError(f"{path}: labels are read from .npy, .txt, .csv or .tsv.")
     check_text(path)
     lines = [line.strip() for line in _text(path).splitlines() if line.strip()]
@@ -190,6 +190,8 @@ def read_names(path: str | Path) -> np.ndarray:
         if array.ndim != 1 or array.dtype.kind not in "Uiuf":
             raise DataError(f"{path}: names must be one row of texts (numpy.save of a list).")
         names = [str(name) for name in array]
+    elif suffix not in TEXTS:
+        raise DataError(f"{path}: names are read from .npy, .txt, .csv or .tsv.")
     else:
         check_text(path)
         lines = [line for line in _text(path).splitlines() if line.strip()]
@@ -229,6 +231,8 @@ def _cells(path: Path, lines: list[str], separator: str) -> list[list[str]]:
         raise DataError(f"{path}: is not a table of labels ({_line(problem)}).") from None
 
 
+TEXTS = ("", ".txt", ".labels", ".names", ".csv", ".tsv")
+"""Files of labels and of names, besides .npy."""
 HEADINGS = ("label", "labels", "class", "target", "y", "cluster")
 """First lines that are a header and not a label."""
 
@@ -313,8 +317,10 @@ def _shapes(content: Mapping[str, Data]) -> dict[str, tuple[int, ...]]:
 
 def _matrix(path: Path, X: Data, y: ArrayLike | None = None) -> Dataset:
     if getattr(X, "ndim", 2) != 2:
+        image = " Make a row of every pixel of an image: X.reshape(-1, bands), with --grid."
         raise DataError(
             f"{path}: samples must be a matrix (n_samples, n_features), got shape {X.shape}."
+            + (image if len(X.shape) == 3 else "")
         )
     if X.dtype.kind not in "biuf":
         raise DataError(f"{path}: entries are of type {X.dtype}, not numbers.")

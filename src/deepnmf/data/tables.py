@@ -12,7 +12,7 @@ import numpy as np
 
 from deepnmf.data.dataset import DataError, Dataset
 from deepnmf.data.limits import check_bytes, check_text
-from deepnmf.terminal.text import original_cell
+from deepnmf.terminal.text import one_line, original_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,8 @@ LINE = 1 << 24
 """The most characters in a line of a text table."""
 SHORT = 40
 """How many characters of an entry messages show."""
+CELL = 64.0
+"""About how many bytes a cell of text takes, beside its letters."""
 MENTIONED = 12
 """How many columns messages name."""
 MISSING = ("", "na", "n/a", "nan", "null", "none")
@@ -71,36 +73,46 @@ def column_names(path: Path) -> tuple[str, ...]:
             with ParquetFile(path) as file:
                 return tuple(file.schema_arrow.names)
         cells = _first_row(path, _format(path))
-    except (ValueError, OSError, ImportError):
+    except Exception:  # a damaged file: reading it will say so
         return ()
     return tuple(cells) if _is_header(cells) else ()
 
 
 def text_cells(path: Path) -> pd.DataFrame:
     """A table whose cells may be text. Its first row names the columns."""
-    import pandas as pd
-
     try:
-        if path.suffix.lower() == ".parquet":
-            table = pd.read_parquet(path)
-        else:
-            table = pd.read_csv(path, **_format(path))
+        table = _all_cells(path)
+    except (DataError, MemoryError):
+        raise
     except ImportError as problem:
         raise DataError(
             f"{path}: reading it needs {problem.name}: pip install 'deepnmf[files]'."
         ) from problem
-    except pd.errors.EmptyDataError:
-        raise DataError(f"{path}: is empty.") from None
-    except (ValueError, OSError) as problem:
-        if isinstance(problem, DataError):
-            raise
+    except Exception as problem:
         raise DataError(
-            f"{path}: could not be read as a table ({' '.join(str(problem).split())}). Is it "
+            f"{path}: could not be read as a table ({one_line(problem).rstrip('.')}). Is it "
             "damaged, or not in UTF-8?"
         ) from problem
     if not table.columns.is_unique:
         raise DataError(f"{path}: two of its columns have the same name.")
     return table.rename(columns=str)
+
+
+def _all_cells(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    if path.suffix.lower() == ".parquet":
+        from pyarrow.parquet import ParquetFile
+
+        with ParquetFile(path) as file:
+            cells = file.metadata.num_rows * file.metadata.num_columns
+        check_bytes(path, CELL * cells + 4.0 * path.stat().st_size)
+        return pd.read_parquet(path)
+    check_text(path, 4)
+    try:
+        return pd.read_csv(path, **_format(path))
+    except pd.errors.EmptyDataError:
+        raise DataError(f"{path}: is empty.") from None
 
 
 def _first_row(path: Path, form: dict[str, str]) -> list[str]:
