@@ -13,18 +13,17 @@ import typer
 from deepnmf.cli import inputs
 from deepnmf.cli.options import (
     AsJson,
-    AsText,
     DataSource,
     Device,
     Dtype,
     Folder,
     LabelColumn,
     Normalize,
-    TextColumn,
     in_options,
 )
 from deepnmf.cli.reproduce import pictures
 from deepnmf.cli.screen import Interrupted, UsageFault, output_folder, plain, say, say_json, steps
+from deepnmf.cli.texts import AsText, TextColumn, TextSettings, load_texts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -107,7 +106,7 @@ def choose(
         raise UsageFault(in_options(str(problem), NAMES)) from None
     estimator = _estimator(model, dict(inputs.option(text) for text in options or []), device)
     if text or text_column is not None:
-        dataset, _ = inputs.load_texts(data, inputs.TextSettings(text_column))
+        dataset, _ = load_texts(data, TextSettings(text_column))
     else:
         dataset = inputs.load_data(data, labels)
     X = inputs.prepare(dataset.X, normalize, dtype)

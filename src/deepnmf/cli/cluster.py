@@ -5,8 +5,9 @@ from __future__ import annotations
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import AsJson, AsText, DataSource, ModelFile, TextColumn
+from deepnmf.cli.options import AsJson, DataSource, ModelFile
 from deepnmf.cli.screen import check_writable, say, say_json
+from deepnmf.cli.texts import AsText, TextColumn
 
 OUTPUTS = (".csv", ".tsv")
 

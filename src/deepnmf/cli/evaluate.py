@@ -5,8 +5,9 @@ from __future__ import annotations
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import AsText, DataSource, Labels, ModelFile, TextColumn
+from deepnmf.cli.options import DataSource, Labels, ModelFile
 from deepnmf.cli.screen import say, say_json, table
+from deepnmf.cli.texts import AsText, TextColumn
 
 
 def evaluate(

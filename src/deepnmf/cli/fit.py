@@ -6,7 +6,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,24 +16,14 @@ from deepnmf.cli import inputs, workers
 from deepnmf.cli.agreement import agreed, check_consensus, choose_sizes
 from deepnmf.cli.choose import check_chooses
 from deepnmf.cli.inputs import Setting
-from deepnmf.cli.options import (
-    AsText,
-    DataSource,
-    Device,
-    Dtype,
-    Grid,
-    LabelColumn,
-    Normalize,
-    TextColumn,
-    in_options,
-)
+from deepnmf.cli.options import DataSource, Device, Dtype, Grid, LabelColumn, Normalize, in_options
 from deepnmf.cli.screen import Interrupted, UsageFault, check_writable, progress, say_json
+from deepnmf.cli.source import Source
 from deepnmf.cli.summary import Training, norm_of, show_summary, summary_of
+from deepnmf.cli.texts import AsText, MaxDf, MaxFeatures, MinDf, StopWords, TextColumn, TextSettings
 from deepnmf.terminal import interrupts
 
 if TYPE_CHECKING:
-    from deepnmf.arrays import Array
-    from deepnmf.data import Dataset, Vectorizer
     from deepnmf.models.base import MatrixFactorization
 
 ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
@@ -151,38 +141,6 @@ AxisLabel = Annotated[
         "'wavelength (nm)'. The page draws parts over it.",
     ),
 ]
-MaxFeatures = Annotated[
-    int | None,
-    typer.Option(
-        "--max-features",
-        min=1,
-        help="With --text, keep this many words, the most frequent ones. [default: 20000]",
-    ),
-]
-MinDf = Annotated[
-    str | None,
-    typer.Option(
-        "--min-df",
-        help="With --text, words that fewer texts have are left out: a number (2) or a share "
-        "(0.01). [default: 2]",
-    ),
-]
-MaxDf = Annotated[
-    str | None,
-    typer.Option(
-        "--max-df",
-        help="With --text, words that more texts have are left out: a number (100) or a share "
-        "(0.5). [default: 0.5]",
-    ),
-]
-StopWords = Annotated[
-    str | None,
-    typer.Option(
-        "--stop-words",
-        help="With --text, words to leave out: english, none, or a file with one per line. "
-        "[default: english]",
-    ),
-]
 ModelOptions = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of this model, as name=value; see `deepnmf models`."),
@@ -265,55 +223,19 @@ def fit(
         check_consensus(place, start, fill)
     asked = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
-    texts = inputs.TextSettings(text_column, max_features, min_df, max_df, stop_words)
+    texts = TextSettings(text_column, max_features, min_df, max_df, stop_words)
     cells = inputs.grid(grid)
     source = Source(data, normalize, dtype, labels, feature_names, texts, text, cells, axis_label)
-    source.check(place)
+    source.check(place.in_blocks)
     training = _train(asked, source, place, consensus)
     estimator = training.estimator
-    notes = _notes(model, training.dataset, source)
+    notes = source.notes(model, training.dataset)
     with interrupts.held():  # so that the fit is not lost
         written = _write(estimator, target, notes)
     show = say_json if as_json else show_summary
     show(summary_of(model, written, training))
     if interrupted(estimator):
         raise Interrupted(_left_behind(target, written, checkpoint))
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the data are, and what is made of them."""
-
-    data: str
-    normalize: str
-    dtype: str
-    labels: str | None
-    """The column that holds labels."""
-    feature_names: str | None
-    """The file of names."""
-    texts: inputs.TextSettings
-    text: bool
-    """Whether --text was given."""
-    grid: tuple[int, int] | None
-    axis_label: str | None
-
-    @property
-    def of_texts(self) -> bool:
-        """Whether the data are texts."""
-        return self.text or self.texts.column is not None
-
-    def check(self, place: Place) -> None:
-        """Refuse options that do not go together."""
-        given = self.texts.given()
-        if given and not self.of_texts:
-            option = "--" + next(iter(given)).replace("_", "-")
-            raise UsageFault(f"{option} is about texts: give --text as well, or leave it out.")
-        if self.of_texts and place.in_blocks:
-            raise UsageFault(
-                "--text: texts are read into memory, so leave out --max-memory and --dask."
-            )
-        if self.of_texts and self.feature_names is not None:
-            raise UsageFault("--feature-names: with --text, the words are the names; leave it out.")
 
 
 @dataclass(frozen=True)
@@ -375,41 +297,13 @@ def _estimator(
         raise UsageFault(in_options(str(problem))) from None
 
 
-def _open(
-    estimator: MatrixFactorization, source: Source, in_blocks: bool
-) -> tuple[Dataset, Array, Vectorizer | None]:
-    """The data set, its samples as the model sees them, and what made them of texts."""
-    from deepnmf.data.readers import with_feature_names
-
-    vectorizer = None
-    if in_blocks:
-        dataset = inputs.open_data(source.data)
-    elif source.of_texts:
-        dataset, vectorizer = inputs.load_texts(source.data, source.texts)
-    else:
-        dataset = inputs.load_data(source.data, source.labels)
-    if source.labels is not None and source.labels not in dataset.columns:
-        raise ValueError(f"--labels: {source.data} has no column {source.labels!r}.")
-    if source.feature_names is not None:
-        dataset = with_feature_names(dataset, source.feature_names)
-    if source.grid is not None:
-        dataset = replace(dataset, grid=source.grid)
-    if source.axis_label is not None:
-        dataset = replace(dataset, axis_label=source.axis_label)
-    if in_blocks:
-        return dataset, inputs.prepare_on_disk(dataset.X, source.normalize, source.dtype), None
-    signed = bool(getattr(estimator, "signed", False))
-    X = inputs.prepare(dataset.X, source.normalize, source.dtype, signed)
-    return dataset, X, vectorizer
-
-
 def _train(
     asked: MatrixFactorization, source: Source, place: Place, consensus: int | None
 ) -> Training:
     """Fit the model that was asked for, with a progress bar on a terminal."""
     from deepnmf.models.advice import Advice
 
-    dataset, X, vectorizer = _open(asked, source, place.in_blocks)
+    dataset, X, vectorizer = source.opened(asked, place.in_blocks)
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
         if place.dask is not None:
@@ -458,23 +352,6 @@ def _left_behind(target: Path, written: Path, checkpoint: str | None) -> str:
         "run it again to continue" if checkpoint else "with --checkpoint FILE it could be continued"
     )
     return f"interrupted; the unfinished model is in {written}{other}: {how}."
-
-
-def _notes(model: str, dataset: Dataset, source: Source) -> dict[str, object]:
-    """What the model file says about the data it was fitted to."""
-    names = dataset.feature_names
-    return {
-        "model": model,
-        "data": dataset.name,
-        "normalize": source.normalize,
-        "dtype": source.dtype,
-        "labels": source.labels,
-        "text_column": source.texts.column,
-        "image_shape": dataset.image_shape,
-        "grid": dataset.grid,
-        "axis_label": dataset.axis_label or None,
-        "feature_names": None if names is None else [str(name) for name in names],
-    }
 
 
 def _sweeps(estimator: MatrixFactorization) -> int:

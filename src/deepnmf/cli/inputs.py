@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from deepnmf.cli.screen import UsageFault
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from deepnmf.arrays import Data
-    from deepnmf.data import Dataset, Vectorizer
+    from deepnmf.data import Dataset
     from deepnmf.models.storage import Stored
 
 NORMALIZE = ("none", "l2")
@@ -86,62 +85,6 @@ def _known_column(data: str, column: str | None) -> str | None:
     return column if column is not None and has_column(data, column) else None
 
 
-@dataclass(frozen=True)
-class TextSettings:
-    """How documents become samples."""
-
-    column: str | None = None
-    max_features: int | None = None
-    min_df: str | None = None
-    max_df: str | None = None
-    stop_words: str | None = None
-
-    def given(self) -> dict[str, object]:
-        """The settings of `read_texts` that are not left to it."""
-        settings: dict[str, object] = {
-            "column": self.column,
-            "max_features": self.max_features,
-            "min_df": None if self.min_df is None else value(self.min_df),
-            "max_df": None if self.max_df is None else value(self.max_df),
-        }
-        settings = {name: setting for name, setting in settings.items() if setting is not None}
-        if self.stop_words is not None:
-            settings["stop_words"] = self._stop_words()
-        return settings
-
-    def _stop_words(self) -> str | list[str] | None:
-        """english, none, or the words in a file."""
-        from deepnmf.data import read_names
-
-        if self.stop_words in ("english", "none"):
-            return None if self.stop_words == "none" else "english"
-        return [str(word) for word in read_names(str(self.stop_words))]
-
-
-def load_texts(data: str, settings: TextSettings) -> tuple[Dataset, Vectorizer]:
-    """Documents as samples, and their vocabulary."""
-    from typing import Any
-
-    from deepnmf.data import read_texts
-    from deepnmf.data.dataset import DataError
-
-    if not data:
-        raise UsageFault("DATA is empty: give a folder of texts, a file or a table.")
-    given: dict[str, Any] = settings.given()
-    try:
-        return read_texts(data, **given)
-    except DataError as problem:
-        raise DataError(_in_options(str(problem))) from problem
-    except ValueError as problem:
-        raise UsageFault(_in_options(str(problem))) from None
-
-
-def _in_options(message: str) -> str:
-    for name in ("max_features", "min_df", "max_df", "stop_words"):
-        message = message.replace(name, f"--{name.replace('_', '-')}")
-    return message
-
-
 def open_data(data: str) -> Dataset:
     """A `Dataset` whose samples stay in their file; a named data set is loaded into memory."""
     from deepnmf.data import open_on_disk
@@ -206,7 +149,7 @@ def prepare_for(stored: Stored, dataset: Dataset) -> Data:
 def load_labels(dataset: Dataset, labels: str | None) -> np.ndarray | None:
     """The labels: from a file, from a column of the data, or those that the data come with."""
     from deepnmf.data.dataset import complete_labels
-    from deepnmf.data.readers import read_named_labels
+    from deepnmf.data.labels import read_named_labels
 
     if labels is None:
         return dataset.y

@@ -23,18 +23,6 @@ LabelColumn = Annotated[
     str | None,
     typer.Option("--labels", help="A column of the table that holds labels, and is no feature."),
 ]
-AsText = Annotated[
-    bool,
-    typer.Option(
-        "--text",
-        help="DATA are texts: a folder of files, a file with one per line, or a table with one "
-        "per row.",
-    ),
-]
-TextColumn = Annotated[
-    str | None,
-    typer.Option("--text-column", help="The column of the table that holds the texts."),
-]
 Grid = Annotated[
     str | None,
     typer.Option(

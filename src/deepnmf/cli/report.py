@@ -9,8 +9,9 @@ from typing import Any
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import AsText, DataSource, Grid, Labels, ModelFile, TextColumn
+from deepnmf.cli.options import DataSource, Grid, Labels, ModelFile
 from deepnmf.cli.screen import check_writable, say
+from deepnmf.cli.texts import AsText, TextColumn
 
 
 def report(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import AsText, DataSource, ModelFile, TextColumn
+from deepnmf.cli.options import DataSource, ModelFile
 from deepnmf.cli.screen import check_writable, say
+from deepnmf.cli.texts import AsText, TextColumn
 
 if TYPE_CHECKING:
     import numpy as np
