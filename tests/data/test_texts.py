@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from deepnmf.data import Vectorizer, documents, read_texts, texts
+from deepnmf.data import Vectorizer, documents, read, read_texts, texts
 from deepnmf.data.dataset import DataError
 
 HEADLINES = """
@@ -185,6 +185,14 @@ def test_what_is_no_text_is_refused_in_one_line(tmp_path):
         read_texts(tmp_path / "two.csv", column="body")
     with pytest.raises(DataError, match="is no table"):
         read_texts(tmp_path / "rare.txt", column="body")
+
+
+def test_who_forgets_that_these_are_texts_is_told(folder, tmp_path):
+    (tmp_path / "lines.txt").write_text("oil prices")
+    (folder / "picture.png").unlink()
+    for path in (folder, tmp_path / "lines.txt"):
+        with pytest.raises(DataError, match="For texts, give --text, or use read_texts"):
+            read(path)
 
 
 def test_a_pipe_is_refused(tmp_path):

@@ -97,7 +97,8 @@ def _read(path: Path, labels: Sequence[str]) -> Dataset:
                     "or of another format?"
                 ) from problem
     raise DataError(
-        f"{path}: unknown kind of file. Known are {', '.join(READERS)} and folders of images."
+        f"{path}: unknown kind of file. Known are {', '.join(READERS)} and folders of images. For "
+        "texts, give --text, or use read_texts."
     )
 
 
