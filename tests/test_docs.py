@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 
 def data_of(code: str) -> str | None:
-    loader = re.search(r"\bload_(pie|orl|reuters|worm)\(", code)
+    loader = re.search(r"\bload_(pie|orl|reuters|samson|worm)\(", code)
     return loader.group(1) if loader else None
 
 

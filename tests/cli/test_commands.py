@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse
 
 import deepnmf
+from deepnmf.data.datasets import DATASETS
 from deepnmf.links import LINKS
 from deepnmf.models.registry import MODELS
 from tests.cli.conftest import FEW
@@ -192,7 +193,7 @@ def test_models_and_data_are_listed(call):
     assert names == list(MODELS)
     assert "--set theta=" in out
     code, out, _ = call("data", "list", "--json")
-    assert [row["name"] for row in json.loads(out)] == ["digits", "pie", "orl", "reuters", "worm"]
+    assert [row["name"] for row in json.loads(out)] == list(DATASETS)
     assert call("data", "list")[0] == 0
     code, out, _ = call("data", "fetch", "digits")
     assert (code, out) == (0, "digits comes with scikit-learn: nothing to fetch.\n")

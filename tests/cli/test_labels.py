@@ -51,6 +51,40 @@ def test_labels_are_matched_by_the_names_of_the_samples(call, tmp_path, low_rank
     assert "all labels are 'a', so there is nothing to score." in err
 
 
+def test_a_column_of_labels_is_no_feature_from_the_fit_on(call, low_rank, tmp_path):
+    table, model, codes = (tmp_path / name for name in ("x.csv", "m.safetensors", "codes.csv"))
+    frame = pd.DataFrame(low_rank.T).rename(columns=str).rename(columns=lambda name: f"f{name}")
+    frame.insert(3, "kind", ["oak", "elm"] * 20)
+    frame.to_csv(table, index=False)
+    code, _, err = call("fit", table, "-o", model)
+    assert (code, "'kind' holds text" in err) == (1, True)
+    assert call("fit", table, "--labels", "kind", "-o", model, "--layers", "8,5", *FEW)[0] == 0
+    assert call("transform", model, table, "-o", codes)[0] == 0
+    assert pd.read_csv(codes).shape == (40, 5)
+    code, out, _ = call("evaluate", model, table, "--json")
+    assert (code, json.loads(out)["n_clusters"]) == (0, 2)
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join("abcd" * 10))
+    code, out, _ = call("evaluate", model, table, "--labels", other, "--json")
+    assert (code, json.loads(out)["n_clusters"]) == (0, 4)
+    table.write_text(frame.drop(columns="kind").to_csv(index=False))
+    code, _, err = call("fit", table, "--labels", "kind", "-o", model)
+    assert (code, err) == (1, f"error: --labels: {table} has no column 'kind'.\n")
+
+
+def test_names_of_features_are_kept_in_the_model(call, data, tmp_path):
+    words, model = tmp_path / "words.txt", tmp_path / "m.safetensors"
+    words.write_text("\n".join(f"word{number}" for number in range(30)))
+    arguments = ("--feature-names", words, "--layers", "8,5", *FEW)
+    assert call("fit", data, "-o", model, *arguments)[0] == 0
+    from deepnmf.models.storage import load_stored
+
+    assert load_stored(model).notes["feature_names"][3] == "word3"
+    words.write_text("one\n")
+    code, _, err = call("fit", data, "-o", model, *arguments)
+    assert (code, err) == (1, f"error: {words}: holds 1 names for 30 features.\n")
+
+
 def test_labels_from_a_column_of_the_data(call, low_rank, model, tmp_path):
     h5py = pytest.importorskip("h5py")
     cells = tmp_path / "cells.h5ad"

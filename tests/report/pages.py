@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from deepnmf import DeepNMF
+from deepnmf.data import Dataset
 from deepnmf.models.choice import Candidate, Choice, LayerChoice
 
 
@@ -49,6 +50,23 @@ def blank(sizes, features, samples, rng):
     model.n_features_in_ = features
     X = scipy.sparse.random_array((samples, features), density=0.01, rng=rng, format="csr")
     return model, X.astype(np.float32)
+
+
+def mixed_scene() -> Dataset:
+    """An image of 8 x 12 pixels, each a mixture of three bands of light, of any brightness."""
+    rng = np.random.default_rng(3)
+    nanometres = np.linspace(400, 700, 31)
+    spectra = np.exp(-(((nanometres - np.array([[450], [550], [650]])) / 40) ** 2))
+    shares = rng.dirichlet([0.3, 0.3, 0.3], 96)
+    return Dataset(
+        rng.uniform(0.5, 2, (96, 1)) * (shares @ spectra),
+        feature_names=nanometres,
+        name="scene",
+        grid=(8, 12),
+        axis_label="wavelength (nm)",
+        columns=dict(zip("abc", shares.T, strict=True)),
+        references=dict(zip("abc", spectra, strict=True)),
+    )
 
 
 def choice(*, stability: float | None = None) -> Choice:

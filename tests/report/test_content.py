@@ -20,7 +20,15 @@ from deepnmf.models.baselines import SemiNMF
 from deepnmf.report import write_pictures, write_report
 from deepnmf.report.content import content
 from deepnmf.report.plots import class_hierarchy, convergence
-from tests.report.pages import blank, choice, columns, numbers, record_of, with_support
+from tests.report.pages import (
+    blank,
+    choice,
+    columns,
+    mixed_scene,
+    numbers,
+    record_of,
+    with_support,
+)
 from tests.tables import BRIEF
 
 pytestmark = BRIEF
@@ -349,3 +357,38 @@ def test_pictures_have_names_as_they_are(low_rank, tmp_path):
     assert {"$\\frac{", "oil", "a name that is longer t…"} <= shown
     assert any(re.fullmatch(r"part \d", label) for label in shown)  # of layer 1
     figure.savefig(tmp_path / "named.png")  # nothing is read as a formula
+
+
+def test_codes_on_the_grid_and_parts_over_the_axis_are_the_models(tmp_path):
+    from PIL import Image
+
+    scene = mixed_scene()
+    model = sdnmf_l((5, 3), **FEW).fit(scene.X)
+    record = record_of(write_report(model, scene, tmp_path / "report.html").read_text())
+    assert record["features"]["kind"] == "axis"
+    axis = record["features"]["axis"]
+    assert (axis["low"], axis["high"], axis["at"][15]) == (400, 700, 0.5)
+    for number in (1, 2):
+        layer, sheet = record["layers"][number - 1], parts(model, number)
+        points = numbers(layer["profiles"]["values"]).reshape(len(sheet), 31)
+        np.testing.assert_allclose(points / 255, sheet / sheet.max(1, keepdims=True), atol=0.01)
+        maps = layer["maps"]
+        image = np.asarray(Image.open(io.BytesIO(b64decode(maps["png"]))))
+        codes = model.transform(scene.X, layer=number)
+        for part in range(len(sheet)):
+            row, column = divmod(part, maps["across"])
+            shown = image[row * 8 : row * 8 + 8, column * 12 : column * 12 + 12] / 255
+            expected = codes[:, part] / max(codes[:, part].max(), 1e-12)
+            np.testing.assert_allclose(shown.ravel(), expected, atol=0.01)
+    write_pictures(model, scene, tmp_path)
+    names = {path.name for path in tmp_path.glob("*.png")}
+    assert names >= {f"{kind}-layer-{layer}.png" for kind in ("parts", "maps") for layer in (1, 2)}
+
+
+def test_many_parts_on_a_large_grid_stay_small(monkeypatch):
+    monkeypatch.setattr("deepnmf.report.content.PIXELS", 1200)
+    rng = np.random.default_rng(0)
+    model, _ = blank((3,), 8, 4, rng)
+    X = rng.random((20 * 30, 8)).astype(np.float32)
+    [layer] = content(model, Dataset(X, grid=(20, 30)), {})["layers"]
+    assert (layer["maps"]["high"], layer["maps"]["wide"]) == (10, 15)

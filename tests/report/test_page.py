@@ -15,7 +15,7 @@ from sklearn.preprocessing import normalize
 from deepnmf import sdnmf_l
 from deepnmf.data import Dataset, load_digits, load_reuters
 from deepnmf.report import write_report
-from tests.report.pages import blank, choice, columns, record_of, with_support
+from tests.report.pages import blank, choice, columns, mixed_scene, record_of, with_support
 from tests.tables import BRIEF
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -436,3 +436,38 @@ def test_long_names_of_parts_fit_a_phone(reader, digits_model, tmp_path):
     for place in ("#/class/3/0/1", "#/layer/2", "#/part/2/1", "#/feature/20", "#/search/xxx"):
         read.go(place)
         assert read.wide() <= 390, place
+
+
+@pytest.mark.parametrize("wide", [1280, 375])
+def test_spectra_and_maps_are_drawn(reader, tmp_path, wide):
+    scene = mixed_scene()
+    model = sdnmf_l((5, 3), **FEW).fit(scene.X)
+    path = write_report(model, replace(scene, y=np.arange(96) % 2), tmp_path / "report.html")
+    read = reader(path, viewport={"width": wide, "height": 800})
+    read.go()
+    first = read.page.locator(".panels > section").first
+    assert first.locator("h2").inner_text() == "Parts of layer 2"
+    assert first.locator("a.tile svg.line path.open").count() == 3
+    assert first.locator("a.tile canvas.place").count() == 3
+    bright = read.page.evaluate(
+        """async () => {
+          const canvas = document.querySelector("canvas.place");
+          await layerOfFirst();
+          function layerOfFirst() { return new Promise((done) => setTimeout(done, 300)); }
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          return [canvas.width, canvas.height, Math.max(...data.filter((_, at) => at % 4 === 0))];
+        }"""
+    )
+    assert bright == [12, 8, 255]
+    first.locator("a.tile").first.click()
+    read.page.wait_for_selector(".columns")
+    chart = read.page.locator(".subject svg.chart text").all_text_contents()
+    assert {"400", "700", "wavelength (nm)"} <= set(chart)
+    read.page.locator(".subject summary").click()
+    assert read.page.locator(".subject .features .name").first.inner_text().endswith(" nm")
+    for place in ("#/layer/1", "#/explore", "#/sample/3", "#/class/1", "#/search/450"):
+        read.go(place)
+        assert read.title() != "Not in this page"
+        assert read.wide() <= wide
+    read.go("#/sample/3")
+    assert read.title().startswith("Pixel ")

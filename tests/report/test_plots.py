@@ -15,7 +15,7 @@ from deepnmf.experiments import fig8
 from deepnmf.explain.hierarchy import summaries
 from deepnmf.report import plots
 from deepnmf.report.choice import choice_figure
-from tests.report.pages import choice
+from tests.report.pages import choice, mixed_scene
 from tests.tables import BRIEF
 
 pytestmark = BRIEF
@@ -146,3 +146,46 @@ def test_figure_8_has_the_papers_size():
     full = fig8.settings(full=True)
     assert (full.fit.model, full.fit.layers, full.label) == ("sdnmf/l", (193, 141, 40), 36)
     assert (full.data, full.classes) == ("pie", None)
+
+
+def test_parts_are_lines_over_the_axis_beside_what_they_should_be(tmp_path):
+    scene = mixed_scene()
+    known = np.stack([*scene.references.values()])
+    figure = plots.part_lines(2 * known[::-1], scene.axis, scene.axis_label, scene.references)
+    assert [panel.get_title() for panel in figure.axes] == [
+        f"part {part}, and {name} (dashed)" for part, name in ((2, "a"), (1, "b"), (0, "c"))
+    ]
+    for panel in figure.axes:
+        part, reference = panel.get_lines()
+        np.testing.assert_array_equal(part.get_xdata(), scene.axis)
+        np.testing.assert_allclose(part.get_ydata(), reference.get_ydata(), atol=1e-12)
+    assert figure.get_supxlabel() == "wavelength (nm)"
+    figure.savefig(tmp_path / "parts.png")
+    plain = plots.part_lines(known[:1])
+    np.testing.assert_array_equal(plain.axes[0].get_lines()[0].get_xdata(), np.arange(31))
+
+
+def test_maps_of_codes_stand_upright(tmp_path):
+    scene = mixed_scene()
+    shares = np.stack([*scene.columns.values()], axis=1)
+    figure = plots.code_maps(shares, scene.grid, ["a", "b", "c"])
+    panels = [panel for panel in figure.axes if panel.get_title()]
+    assert [panel.get_title() for panel in panels] == ["a", "b", "c"]
+    for panel, share in zip(panels, shares.T, strict=True):
+        image = panel.images[0]
+        np.testing.assert_array_equal(image.get_array(), share.reshape(8, 12))
+        assert image.get_clim() == (0, 1)
+    assert plots.code_maps(5 * shares, scene.grid).axes[0].images[0].get_clim()[1] > 1
+    figure.savefig(tmp_path / "maps.png")
+    with pytest.raises(ValueError, match="a grid of 8 x 13 has 104 cells"):
+        plots.code_maps(shares, (8, 13))
+
+
+def test_the_hierarchy_of_a_class_draws_lines_over_an_axis():
+    scene = mixed_scene()
+    model = sdnmf_l((4, 3), max_iter=5, pretrain_iter=5, random_state=0).fit(scene.X)
+    y = np.arange(96) % 2
+    figure = plots.class_hierarchy(model, scene.X, y, 1, axis=scene.axis, top=2)
+    lines = [line for panel in figure.axes for line in panel.get_lines()]
+    assert len(lines) >= 10 + 2
+    assert not any(panel.patches for panel in figure.axes)

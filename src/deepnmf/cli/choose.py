@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepnmf.cli import inputs
-from deepnmf.cli.options import AsJson, DataSource, Device, Dtype, Folder, Normalize, in_options
+from deepnmf.cli.options import (
+    AsJson,
+    DataSource,
+    Device,
+    Dtype,
+    Folder,
+    LabelColumn,
+    Normalize,
+    in_options,
+)
 from deepnmf.cli.reproduce import pictures
 from deepnmf.cli.screen import Interrupted, UsageFault, output_folder, plain, say, say_json, steps
+from deepnmf.cli.texts import AsText, TextColumn, TextSettings, load_texts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,6 +81,9 @@ def choose(
     budget: Budget = None,
     samples: SampleCount = 5000,
     normalize: Normalize = "none",
+    labels: LabelColumn = None,
+    text: AsText = False,
+    text_column: TextColumn = None,
     dtype: Dtype = "float32",
     device: Device = "auto",
     options: Options = None,
@@ -92,7 +105,10 @@ def choose(
     except ValueError as problem:
         raise UsageFault(in_options(str(problem), NAMES)) from None
     estimator = _estimator(model, dict(inputs.option(text) for text in options or []), device)
-    dataset = inputs.load_data(data)
+    if text or text_column is not None:
+        dataset, _ = load_texts(data, TextSettings(text_column))
+    else:
+        dataset = inputs.load_data(data, labels)
     X = inputs.prepare(dataset.X, normalize, dtype)
     folder = output_folder(output)
     choice = chosen(

@@ -7,6 +7,7 @@ import typer
 from deepnmf.cli import inputs
 from deepnmf.cli.options import AsJson, DataSource, ModelFile
 from deepnmf.cli.screen import check_writable, say, say_json
+from deepnmf.cli.texts import AsText, TextColumn
 
 OUTPUTS = (".csv", ".tsv")
 
@@ -23,6 +24,8 @@ def cluster(
     ),
     neighbors: int = typer.Option(10, min=1, help="The nearest samples that each is linked to."),
     seed: int = typer.Option(0, min=0, max=2**32 - 1, help="The same seed, the same clusters."),
+    text: AsText = False,
+    text_column: TextColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Group samples by their codes, and say what the groups are made of."""
@@ -40,7 +43,7 @@ def cluster(
     inputs.one_of("--method", method, METHODS)
     target = check_writable(output, OUTPUTS)
     stored = load_stored(model)
-    dataset = inputs.load_for(stored, data)
+    dataset = inputs.load_for(stored, data, None, text, text_column)
     if clusters is None and method != "leiden" and dataset.y is not None:
         clusters = len(np.unique(dataset.y))
     X = inputs.prepare_for(stored, dataset)

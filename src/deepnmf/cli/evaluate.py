@@ -7,12 +7,15 @@ import typer
 from deepnmf.cli import inputs
 from deepnmf.cli.options import DataSource, Labels, ModelFile
 from deepnmf.cli.screen import say, say_json, table
+from deepnmf.cli.texts import AsText, TextColumn
 
 
 def evaluate(
     model: ModelFile,
     data: DataSource,
     labels: Labels = None,
+    text: AsText = False,
+    text_column: TextColumn = None,
     repeats: int = typer.Option(10, min=1, help="K-means runs to average over."),
     normalize_codes: str = typer.Option(
         "none", help="l2: scale every code to unit norm first; none: leave codes as they are."
@@ -27,7 +30,7 @@ def evaluate(
 
     inputs.one_of("--normalize-codes", normalize_codes, inputs.NORMALIZE)
     stored = load_stored(model)
-    dataset = inputs.load_for(stored, data)
+    dataset = inputs.load_for(stored, data, labels, text, text_column)
     y = inputs.load_labels(dataset, labels)
     if y is None:
         columns = f" or a column, one of {', '.join(dataset.columns)}" if dataset.columns else ""

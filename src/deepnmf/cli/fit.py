@@ -16,14 +16,14 @@ from deepnmf.cli import inputs, workers
 from deepnmf.cli.agreement import agreed, check_consensus, choose_sizes
 from deepnmf.cli.choose import check_chooses
 from deepnmf.cli.inputs import Setting
-from deepnmf.cli.options import DataSource, Device, Dtype, Normalize, in_options
+from deepnmf.cli.options import DataSource, Device, Dtype, Grid, LabelColumn, Normalize, in_options
 from deepnmf.cli.screen import Interrupted, UsageFault, check_writable, progress, say_json
+from deepnmf.cli.source import Source
 from deepnmf.cli.summary import Training, norm_of, show_summary, summary_of
+from deepnmf.cli.texts import AsText, MaxDf, MaxFeatures, MinDf, StopWords, TextColumn, TextSettings
 from deepnmf.terminal import interrupts
 
 if TYPE_CHECKING:
-    from deepnmf.arrays import Array
-    from deepnmf.data import Dataset
     from deepnmf.models.base import MatrixFactorization
 
 ModelOutput = Annotated[str, typer.Option("-o", "--output", help="The model file to write.")]
@@ -128,6 +128,22 @@ CheckpointFile = Annotated[
     str | None,
     typer.Option(help="Save progress to this file; run again, the fit resumes from it."),
 ]
+FeatureNames = Annotated[
+    str | None,
+    typer.Option(
+        "--feature-names",
+        help="Names of the features, such as words: one per line, or the first column of a "
+        ".csv or .tsv.",
+    ),
+]
+AxisLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--axis-label",
+        help="What the features are, if their names are numbers along an axis: "
+        "'wavelength (nm)'. The page draws parts over it.",
+    ),
+]
 ModelOptions = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of this model, as name=value; see `deepnmf models`."),
@@ -162,6 +178,16 @@ def fit(
     layer: LayerName = None,
     batch: BatchName = None,
     normalize: Normalize = "none",
+    labels: LabelColumn = None,
+    feature_names: FeatureNames = None,
+    grid: Grid = None,
+    axis_label: AxisLabel = None,
+    text: AsText = False,
+    text_column: TextColumn = None,
+    max_features: MaxFeatures = None,
+    min_df: MinDf = None,
+    max_df: MaxDf = None,
+    stop_words: StopWords = None,
     start: StartName = None,
     fill: FillText = None,
     scaling: ScalingName = None,
@@ -212,10 +238,15 @@ def fit(
         check_consensus(place, start, fill)
     asked = _estimator(model, settings, options or [], place, seed)
     target = check_writable(output)
-    source = Source(data, layer, batch, normalize, dtype)
+    texts = TextSettings(text_column, max_features, min_df, max_df, stop_words)
+    cells = inputs.grid(grid)
+    source = Source(
+        data, layer, batch, normalize, dtype, labels, feature_names, texts, text, cells, axis_label
+    )
+    source.check(place.in_blocks)
     training = _train(asked, source, place, consensus)
     estimator = training.estimator
-    notes = _notes(model, training.dataset, source)
+    notes = source.notes(model, training.dataset)
     with interrupts.held():  # so that the fit is not lost
         written = _write(estimator, target, notes)
     show = say_json if as_json else show_summary
@@ -241,17 +272,6 @@ class Place:
     def in_blocks(self) -> bool:
         """Whether the samples stay in their file and are read block by block."""
         return self.dask is not None or self.max_memory is not None
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the samples are, and how they are prepared."""
-
-    data: str
-    layer: str | None
-    batch: str | None
-    normalize: str
-    dtype: str
 
 
 def _check_names(model: str, normalize: str, dtype: str, chooses: bool) -> None:
@@ -306,23 +326,13 @@ def _estimator(
         raise UsageFault(in_options(str(problem))) from None
 
 
-def _open(estimator: MatrixFactorization, source: Source, in_blocks: bool) -> tuple[Dataset, Array]:
-    """The data set, and its samples as the model sees them."""
-    if in_blocks:
-        dataset = inputs.open_data(source.data, source.layer)
-        return dataset, inputs.prepare_on_disk(dataset.X, source.normalize, source.dtype)
-    dataset = inputs.load_data(source.data, source.layer)
-    signed = bool(getattr(estimator, "signed", False))
-    return dataset, inputs.prepare(dataset.X, source.normalize, source.dtype, signed)
-
-
 def _train(
     asked: MatrixFactorization, source: Source, place: Place, consensus: int | None
 ) -> Training:
     """Fit the model that was asked for, with a progress bar on a terminal."""
     from deepnmf.models.advice import Advice
 
-    dataset, X = _open(asked, source, place.in_blocks)
+    dataset, X, vectorizer = source.opened(asked, place.in_blocks)
     labels = {} if source.batch is None else {"batches": inputs.column(dataset, source.batch)}
     samples, features = (int(size) for size in X.shape)
     with contextlib.ExitStack() as stack:
@@ -345,6 +355,8 @@ def _train(
         seconds = time.perf_counter() - began
         norm = norm_of(X)
     estimator.set_params(callback=None)
+    if vectorizer is not None:
+        estimator.vectorizer_ = vectorizer
     advice = [str(one.message) for one in heard if issubclass(one.category, Advice)]
     return Training(estimator, dataset, samples, features, norm, seconds, [*dict.fromkeys(advice)])
 
@@ -375,21 +387,6 @@ def _left_behind(target: Path, written: Path, checkpoint: str | None) -> str:
         "run it again to continue" if checkpoint else "with --checkpoint FILE it could be continued"
     )
     return f"interrupted; the unfinished model is in {written}{other}: {how}."
-
-
-def _notes(model: str, dataset: Dataset, source: Source) -> dict[str, object]:
-    """What the model file says about the data it was fitted to."""
-    names = dataset.feature_names
-    return {
-        "model": model,
-        "data": dataset.name,
-        "layer": source.layer,
-        "batch": source.batch,
-        "normalize": source.normalize,
-        "dtype": source.dtype,
-        "image_shape": dataset.image_shape,
-        "feature_names": None if names is None else [str(name) for name in names],
-    }
 
 
 def _sweeps(estimator: MatrixFactorization) -> int:

@@ -24,6 +24,7 @@ def info(
     fitted, notes = stored.model, stored.notes
     last = fitted.history_[-1] if fitted.history_ else None
     zeros = [float((W == 0).mean()) for W in fitted.weights_]
+    vectorizer = getattr(fitted, "vectorizer_", None)
     choice, support = choice_of(fitted), support_of(fitted)
     parameters = {
         name: value if isinstance(value, int | float | str | None) else repr(value)
@@ -34,6 +35,7 @@ def info(
         "model": notes.get("model"),
         "data": notes.get("data"),
         "normalize": notes.get("normalize", "none"),
+        "reads": "numbers" if vectorizer is None else f"text ({len(vectorizer.words)} words)",
         "features": fitted.n_features_in_,
         "layers": [int(W.shape[-1]) for W in fitted.weights_],
         "named_parts": _named(fitted),

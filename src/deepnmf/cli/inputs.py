@@ -21,13 +21,15 @@ Setting: TypeAlias = "bool | int | float | str | tuple[Setting, ...] | None"
 N = TypeVar("N", int, float)
 
 
-def load_data(data: str, layer: str | None = None) -> Dataset:
+def load_data(data: str, *labels: str | None, layer: str | None = None) -> Dataset:
     """A `Dataset` from the name of a data set or a path (./pie for a file of that name).
 
+    Columns of a table that `labels` name are no features. What else it names, `load_labels` reads.
     `layer` is read in place of the X of an .h5ad file.
     """
     from deepnmf.data import read
     from deepnmf.data.datasets import DATASETS
+    from deepnmf.data.readers import has_column
 
     if not data:
         raise UsageFault("DATA is empty: give a file, a folder or the name of a data set.")
@@ -36,7 +38,8 @@ def load_data(data: str, layer: str | None = None) -> Dataset:
     if data in DATASETS:
         return DATASETS[data][0]()
     try:
-        return read(data, layer)
+        named = dict.fromkeys(name for name in labels if name is not None)
+        return read(data, labels=[name for name in named if has_column(data, name)], layer=layer)
     except FileNotFoundError:
         names = ", ".join(DATASETS)
         raise FileNotFoundError(
@@ -44,14 +47,56 @@ def load_data(data: str, layer: str | None = None) -> Dataset:
         ) from None
 
 
-def load_for(stored: Stored, data: str) -> Dataset:
-    """A `Dataset` for a stored model: of an .h5ad file, the layer that the model was fitted to."""
-    return load_data(data, stored.notes.get("layer") if is_h5ad(data) else None)
+def load_for(
+    stored: Stored,
+    data: str,
+    labels: str | None = None,
+    text: bool = False,
+    text_column: str | None = None,
+) -> Dataset:
+    """A `Dataset` for a stored model. Without `labels`, a column that held labels when the model
+    was fitted holds labels again. Of an .h5ad file it is the layer that the model was fitted to.
+    A model of texts reads folders, tables and texts as texts."""
+    from dataclasses import replace
+
+    from deepnmf.data.dataset import complete_labels
+
+    known: str | None = stored.notes.get("labels")
+    vectorizer = getattr(stored.model, "vectorizer_", None)
+    if vectorizer is None and (text or text_column is not None):
+        raise UsageFault("--text: the model was not fitted to texts. Fit one with `deepnmf fit`.")
+    if vectorizer is not None and (text or text_column is not None or _is_text(data)):
+        column = text_column or _known_column(data, stored.notes.get("text_column"))
+        dataset = vectorizer.read(data, column)
+    else:
+        dataset = load_data(data, labels, known, layer=_known_layer(stored, data))
+    if dataset.y is not None or known is None or known not in dataset.columns:
+        return dataset
+    return replace(dataset, y=complete_labels(known, dataset.columns[known]))
+
+
+def _known_layer(stored: Stored, data: str) -> str | None:
+    """The layer that a model was fitted to, for an .h5ad file."""
+    return stored.notes.get("layer") if is_h5ad(data) else None
 
 
 def is_h5ad(data: str) -> bool:
     """Whether this is the path of an .h5ad file."""
     return data.lower().endswith(".h5ad")
+
+
+def _is_text(data: str) -> bool:
+    from deepnmf.data.datasets import DATASETS
+    from deepnmf.data.texts import is_text
+
+    return data not in DATASETS and is_text(data)
+
+
+def _known_column(data: str, column: str | None) -> str | None:
+    """The column that held the documents when the model was fitted, if the data have it."""
+    from deepnmf.data.readers import has_column
+
+    return column if column is not None and has_column(data, column) else None
 
 
 def open_data(data: str, layer: str | None = None) -> Dataset:
@@ -60,7 +105,7 @@ def open_data(data: str, layer: str | None = None) -> Dataset:
     from deepnmf.data.datasets import DATASETS
 
     if data in DATASETS or not data or (layer is not None and not is_h5ad(data)):
-        return load_data(data, layer)
+        return load_data(data, layer=layer)
     return open_on_disk(data, layer)
 
 
@@ -119,10 +164,12 @@ def prepare_for(stored: Stored, dataset: Dataset) -> Data:
 
 def column(dataset: Dataset, name: str) -> np.ndarray:
     """A column of the data, with a label for every sample."""
+    from deepnmf.data.dataset import complete_labels
+
     if name not in dataset.columns:
         there = ", ".join(sorted(dataset.columns)) or "none"
         raise ValueError(f"--batch {name}: the data have no such column; they have {there}.")
-    return _without_gaps(name, dataset.columns[name])
+    return complete_labels(name, dataset.columns[name])
 
 
 def codes_of(stored: Stored, dataset: Dataset, layer: int | None = None) -> Array:
@@ -143,12 +190,13 @@ def codes_of(stored: Stored, dataset: Dataset, layer: int | None = None) -> Arra
 
 def load_labels(dataset: Dataset, labels: str | None) -> np.ndarray | None:
     """The labels: from a file, from a column of the data, or those that the data come with."""
-    from deepnmf.data.readers import read_named_labels
+    from deepnmf.data.dataset import complete_labels
+    from deepnmf.data.labels import read_named_labels
 
     if labels is None:
         return dataset.y
     if labels in dataset.columns:
-        return _without_gaps(labels, dataset.columns[labels])
+        return complete_labels(labels, dataset.columns[labels])
     try:
         names, values = read_named_labels(labels)
     except FileNotFoundError as problem:
@@ -190,17 +238,6 @@ def _by_name(
     return labels[[place[name] for name in wanted]]
 
 
-def _without_gaps(name: str, column: np.ndarray) -> np.ndarray:
-    """A column as labels. A column with missing values is refused."""
-    missing = [place for place, value in enumerate(column) if value is None or value != value]
-    if missing:
-        raise ValueError(
-            f"{name}: no label for {len(missing)} of {len(column)} samples, the first is "
-            f"sample {missing[0]}. Remove them from the data, or give all labels in a file."
-        )
-    return column.astype(str) if column.dtype == object else column
-
-
 def single_models() -> list[str]:
     """The names of the models that are fitted to a single data set."""
     from deepnmf.models.registry import MODELS
@@ -232,6 +269,16 @@ def numbers(option: str, text: str | None, kind: type[N]) -> N | tuple[N, ...] |
         wanted = "whole numbers, such as 600,160" if kind is int else "numbers, such as 1e-3"
         raise UsageFault(f"{option}: {text!r} is not made of {wanted}.") from None
     return values[0] if len(values) == 1 else values
+
+
+def grid(text: str | None) -> tuple[int, int] | None:
+    """Height and width from 95x95; None stays None."""
+    if text is None:
+        return None
+    sizes = text.lower().split("x")
+    if len(sizes) != 2 or not all(size.isascii() and size.isdigit() for size in sizes):
+        raise UsageFault(f"--grid: {text!r} is not a height and a width, such as 95x95.")
+    return int(sizes[0]), int(sizes[1])
 
 
 def option(text: str) -> tuple[str, Setting]:

@@ -15,7 +15,20 @@ ModelFile = Annotated[str, typer.Argument(help="A model file that `deepnmf fit` 
 Folder = Annotated[str, typer.Option("-o", "--output", help="The folder to write to.")]
 Labels = Annotated[
     str | None,
-    typer.Option(help="Labels: .npy, text with one per line, or a column of obs in .h5ad."),
+    typer.Option(
+        help="Labels: .npy, text with one per line, or a column of a table or of obs in .h5ad."
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--labels", help="A column of the table that holds labels, and is no feature."),
+]
+Grid = Annotated[
+    str | None,
+    typer.Option(
+        help="Height and width where samples are the pixels of an image, row after row: 95x95. "
+        "The page then shows maps of the codes."
+    ),
 ]
 Normalize = Annotated[
     str, typer.Option(help="l2: scale every sample to unit norm; none: leave samples as they are.")

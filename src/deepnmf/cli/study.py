@@ -72,7 +72,7 @@ def study(
     settings = dict(inputs.option(text) for text in options or [])
     sizes = [inputs.numbers("--layers", text, int) for text in layers]
     fits = _fits([name for name in models.split(",") if name], sizes, settings)
-    dataset = inputs.load_data(data)
+    dataset = inputs.load_data(data, labels)
     y = None if ignore_labels else inputs.load_labels(dataset, labels)
     most = dataset.X.shape[0] if y is None else max(Counter(y.tolist()).values(), default=0)
     if folds > most:

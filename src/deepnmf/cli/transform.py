@@ -12,6 +12,7 @@ import typer
 from deepnmf.cli import inputs
 from deepnmf.cli.options import DataSource, ModelFile
 from deepnmf.cli.screen import UsageFault, check_writable, say
+from deepnmf.cli.texts import AsText, TextColumn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +30,8 @@ def transform(
         ..., "-o", "--output", help=f"The file of codes to write: {', '.join(OUTPUTS)}."
     ),
     layer: int | None = typer.Option(None, help="Codes of this layer, 1 … L. [default: L]"),
+    text: AsText = False,
+    text_column: TextColumn = None,
 ) -> None:
     """Write the codes of samples, one row per sample. To .h5ad: DATA, with the codes in obsm."""
     from deepnmf.arrays.tensors import to_numpy
@@ -44,13 +47,17 @@ def transform(
     if into_cells and not inputs.is_h5ad(data):
         raise UsageFault(f"{output}: codes are added to DATA, and {data} is not an .h5ad file.")
     stored = load_stored(model)
-    dataset = inputs.load_for(stored, data)
+    dataset = inputs.load_for(stored, data, None, text, text_column)
     if into_cells:
         say(f"written  {target}  ({_write_into_cells(stored, dataset, data, target, layer)})")
         return
     codes = to_numpy(inputs.codes_of(stored, dataset, layer))
     titles = stored.model.part_names_[-1 if layer is None else layer - 1]
     write_codes(target, codes, dataset.sample_names, titles)
+    texts = hasattr(stored.model, "vectorizer_")
+    empty = int((dataset.X.sum(axis=1) == 0).sum()) if texts else 0
+    if empty:
+        say(f"note     {empty} of {len(codes)} texts have none of the words of the model")
     say(f"written  {target}  ({codes.shape[0]} samples, {codes.shape[1]} parts)")
 
 

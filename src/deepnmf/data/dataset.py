@@ -32,6 +32,58 @@ class Dataset:
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Other columns of the file, one value per sample: those of `obs` in .h5ad."""
     name: str = ""
+    grid: tuple[int, int] | None = None
+    """Height and width where samples are the pixels of an image, row after row."""
+    axis_label: str = ""
+    """What the axis of the features is, such as "wavelength (nm)"."""
+    references: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """What the parts should be, where that is known: one value per feature."""
+
+    def __post_init__(self) -> None:
+        if self.grid is not None:
+            check_grid(self.grid, int(self.X.shape[0]))
+
+    @property
+    def axis(self) -> np.ndarray | None:
+        """The features along an axis, such as wavelengths: their names, where these are numbers
+        that only rise or only fall."""
+        names = self.feature_names
+        if names is None or len(names) < ALONG_AN_AXIS:
+            return None
+        try:
+            values = np.asarray([float(name) for name in names])
+        except (TypeError, ValueError):
+            return None
+        steps = np.diff(values)
+        along = bool(np.isfinite(values).all() and ((steps > 0).all() or (steps < 0).all()))
+        return values if along else None
+
+
+ALONG_AN_AXIS = 8
+"""The fewest features that are drawn along an axis."""
+
+
+def check_grid(grid: tuple[int, int], samples: int) -> None:
+    """Refuse a grid that has not one cell per sample."""
+    if len(grid) != 2 or min(grid) < 1:
+        raise DataError(f"grid {tuple(grid)}: give height and width, such as (95, 95).")
+    height, width = grid
+    if height * width != samples:
+        raise DataError(
+            f"a grid of {height} x {width} has {height * width} cells, and there are {samples} "
+            "samples. Samples are the pixels of an image, row after row; give its height and width."
+        )
+
+
+def complete_labels(name: str, column: np.ndarray) -> np.ndarray:
+    """A column as labels. A column with missing values is refused."""
+    missing = [place for place, value in enumerate(column) if value is None or value != value]
+    if missing:
+        raise DataError(
+            f"{name}: no label for {len(missing)} of {len(column)} samples, the first is "
+            f"sample {missing[0]}. Remove them from the data, or give all labels in a file."
+        )
+    return column.astype(str) if column.dtype == object else column
 
 
 def stored_rows(X: Data, rows: slice = slice(None)) -> Data:

@@ -55,6 +55,14 @@ WORM = Remote(
 )
 
 
+SAMSON = Remote(
+    "samson_dataset.mat",
+    f"{_RAW}/hanzhu97702/IEEE_TGRS_CyCU-Net/c4feec2c8126c760eb517713a55ee757c2b3552f"
+    "/data/samson_dataset.mat",
+    "1e8c96dc7da75443783e91d6ad0305715ab0862e3eb2ed48bc0ccf9c02656f84",
+)
+
+
 def load_digits() -> Dataset:
     """Handwritten digits: 1797 samples of 8 x 8 pixels, 0 to 16, 10 classes (no file needed)."""
     from sklearn.datasets import load_digits as bundled
@@ -130,12 +138,45 @@ def load_worm() -> Dataset:
     return Dataset(X, types, feature_names=genes, sample_names=cells, name="worm")
 
 
+def load_samson() -> Dataset:
+    """Samson: 9025 spectra of 156 bands, 401 to 889 nm, an image of 95 x 95 pixels of soil, trees
+    and water.
+
+    `columns` has the share of each material in every pixel and `references` its spectrum, as they
+    were measured; the label of a pixel is the material of which it has most.
+    """
+    from scipy.io import loadmat
+
+    content = loadmat(fetch(SAMSON))
+    height = width = 95
+
+    def upright(pixels: np.ndarray) -> np.ndarray:
+        # Stored column by column, as in MATLAB.
+        return np.ascontiguousarray(pixels.reshape(width, height, -1).swapaxes(0, 1)).reshape(
+            height * width, -1
+        )
+
+    materials = ("soil", "tree", "water")
+    shares = upright(content["A"].T)
+    return Dataset(
+        upright(content["Y"].T),
+        np.asarray(materials)[shares.argmax(1)],
+        feature_names=np.linspace(401, 889, 156).round(1),
+        columns=dict(zip(materials, shares.T, strict=True)),
+        name="samson",
+        grid=(height, width),
+        axis_label="wavelength (nm)",
+        references=dict(zip(materials, content["M"].T, strict=True)),
+    )
+
+
 DATASETS: dict[str, tuple[Callable[[], Dataset], Remote | None]] = {
     "digits": (load_digits, None),
     "pie": (load_pie, PIE),
     "orl": (load_orl, ORL),
     "reuters": (load_reuters, REUTERS),
     "worm": (load_worm, WORM),
+    "samson": (load_samson, SAMSON),
 }
 
 

@@ -27,7 +27,10 @@ def read_images(folder: Path) -> Dataset:
         file for file in folder.rglob("*") if file.suffix.lower() in IMAGES and file.is_file()
     )
     if not files:
-        raise DataError(f"{folder}: holds no images ({', '.join(IMAGES)}).")
+        raise DataError(
+            f"{folder}: holds no images ({', '.join(IMAGES)}). For texts, give --text, or use "
+            "read_texts."
+        )
     shape: tuple[int, int] | None = None
     rows = []
     for file in files:

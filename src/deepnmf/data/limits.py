@@ -105,12 +105,13 @@ def check_array(path: Path, X: Data) -> None:
     check_chunks(X)
 
 
-def check_text(path: Path) -> None:
-    """Refuse a text file that is too long, unpacked if it is compressed."""
+def check_text(path: Path, times: float = 1) -> None:
+    """Refuse a text file that is too long, unpacked if it is compressed. It takes so many `times`
+    its size in memory."""
     size, limit = path.stat().st_size, read_limit()
     if path.suffix.lower() == ".gz":
         size = 0
         with gzip.open(path) as file:
             while size <= limit and (block := file.read(UNPACKED)):
                 size += len(block)
-    check_bytes(path, size)
+    check_bytes(path, times * size)

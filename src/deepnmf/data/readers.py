@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,30 +11,73 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from deepnmf.data.dataset import DataError, Dataset
+from deepnmf.data.dataset import DataError, Dataset, complete_labels
 from deepnmf.data.h5ad import open_h5ad, read_h5ad
 from deepnmf.data.images import read_images
-from deepnmf.data.limits import all_entries, check_text, checked_sparse
+from deepnmf.data.labels import read_names
+from deepnmf.data.limits import all_entries, checked_sparse
 from deepnmf.data.matlab import read_matlab
 from deepnmf.data.matrix_market import read_matrix_market
 from deepnmf.data.numpy_files import load_npy, npz_shapes, sparse_from_npz
-from deepnmf.data.tables import read_csv, read_parquet
+from deepnmf.data.tables import column_names, read_csv, read_parquet
+from deepnmf.terminal.text import one_line
 
 if TYPE_CHECKING:
     from deepnmf.arrays import Data
 
 
-def read(path: str | Path, layer: str | None = None) -> Dataset:
+def read(
+    path: str | Path,
+    *,
+    labels: str | Sequence[str] | None = None,
+    feature_names: str | Path | None = None,
+    layer: str | None = None,
+) -> Dataset:
     """Samples from a file or folder.
 
     .npy, .npz (an array, or a scipy.sparse matrix), .csv and .tsv (header and index column are
     recognised), .parquet, .mtx and .mtx.gz, .mat, .h5ad, .h5 and .hdf5, .zarr, or a folder of
     images of one size, whose sub-folders are the labels. All samples are read into memory, up to
     half of it (DEEPNMF_READ_LIMIT=20GB sets another limit); for more there is `open_on_disk`.
-    `layer` names the layer of an .h5ad file to read in place of its X.
+
+    `labels` is a column of a table (.csv, .tsv, .parquet) or of `obs` (.h5ad): it becomes `y` and
+    no feature. Of several, the first becomes `y`. `feature_names` is a file of names for data that
+    have none, such as the words of a .mtx: one per line (.txt), the first column of a .csv or .tsv,
+    or text in .npy. `layer` names the layer of an .h5ad file to read in place of its X.
     """
     path = Path(path)
     _check_layer(path, layer)
+    columns = (labels,) if isinstance(labels, str) else tuple(labels or ())
+    dataset = _labelled(path, _read(path, columns, layer), columns)
+    return dataset if feature_names is None else with_feature_names(dataset, feature_names)
+
+
+def with_feature_names(dataset: Dataset, file: str | Path) -> Dataset:
+    """The data with the names in a file as the names of the features."""
+    names, features = read_names(file), int(dataset.X.shape[1])
+    if len(names) != features:
+        header = f" Remove the first line if {str(names[0])!r} is a header."
+        raise DataError(
+            f"{file}: holds {len(names)} names for {features} features."
+            + (header if len(names) == features + 1 else "")
+        )
+    return replace(dataset, feature_names=names)
+
+
+def _labelled(path: Path, dataset: Dataset, labels: Sequence[str]) -> Dataset:
+    """The data with the first of these columns as labels."""
+    for name in labels:
+        if name not in dataset.columns:
+            known = ", ".join(sorted(dataset.columns))
+            has = f"Its columns are {known}" if known else "It has no columns besides the samples"
+            raise DataError(f"{path}: has no column {one_line(name, 40)!r} for the labels. {has}.")
+    if not labels:
+        return dataset
+    return replace(dataset, y=complete_labels(labels[0], dataset.columns[labels[0]]))
+
+
+def _read(path: Path, labels: Sequence[str], layer: str | None) -> Dataset:
+    """Samples from a file or folder; of a table, without the columns of labels."""
     if path.is_dir() and path.suffix.lower() != ".zarr":
         return read_images(path)
     _check_exists(path)
@@ -43,7 +85,9 @@ def read(path: str | Path, layer: str | None = None) -> Dataset:
     for extension, reader in READERS.items():
         if name.endswith(extension):
             try:
-                return reader(path) if layer is None else read_h5ad(path, layer)
+                if layer is not None:
+                    return read_h5ad(path, layer)
+                return TABLES[extension](path, labels) if extension in TABLES else reader(path)
             except DataError:
                 raise
             except ImportError as problem:
@@ -57,7 +101,8 @@ def read(path: str | Path, layer: str | None = None) -> Dataset:
                     "or of another format?"
                 ) from problem
     raise DataError(
-        f"{path}: unknown kind of file. Known are {', '.join(READERS)} and folders of images."
+        f"{path}: unknown kind of file. Known are {', '.join(READERS)} and folders of images. For "
+        "texts, give --text, or use read_texts."
     )
 
 
@@ -98,68 +143,18 @@ def _line(problem: Exception) -> str:
     return " ".join(str(problem).split()).rstrip(".")
 
 
+def has_column(path: str | Path, name: str) -> bool:
+    """Whether a file is a table with a column of this name."""
+    path = Path(path)
+    is_table = path.name.lower().endswith(tuple(TABLES)) and path.is_file()
+    return is_table and name in column_names(path)
+
+
 def _check_exists(path: Path) -> None:
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file.")
     if not path.is_file() and not path.is_dir():
         raise DataError(f"{path}: is not a file, but a pipe or device. Give a file.")
-
-
-def read_labels(path: str | Path) -> np.ndarray:
-    """Labels from .npy, from text with one label per line, or from the last column of a .csv or
-    .tsv. A first line such as "label" or "class" is a header."""
-    return read_named_labels(path)[1]
-
-
-def read_named_labels(path: str | Path) -> tuple[np.ndarray | None, np.ndarray]:
-    """The names of samples, if a .csv or .tsv has them in its first column, and their labels."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file.")
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        labels = load_npy(path)
-        if labels.ndim != 1:
-            raise DataError(f"{path}: labels must be one-dimensional, got shape {labels.shape}.")
-        return None, labels
-    if suffix not in ("", ".txt", ".labels", ".csv", ".tsv"):
-        raise DataError(f"{path}: labels are read from .npy, .txt, .csv or .tsv.")
-    check_text(path)
-    lines = [line.strip() for line in _text(path).splitlines() if line.strip()]
-    rows = [[line] for line in lines]
-    if suffix in (".csv", ".tsv"):
-        rows = _cells(path, lines, "\t" if suffix == ".tsv" else ",")
-    if rows and rows[0][-1].strip().lower() in HEADINGS:
-        rows = rows[1:]
-    if not rows:
-        raise DataError(f"{path}: holds no labels.")
-    named = all(len(row) > 1 for row in rows)
-    names = np.asarray([row[0].strip() for row in rows], object) if named else None
-    return names, np.asarray([row[-1].strip() for row in rows])
-
-
-def _text(path: Path) -> str:
-    """The text of a file. A mark at its start, as Windows writes it, is left out."""
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        place, wrong = problem.start, problem.object[problem.start]
-        raise DataError(
-            f"{path}: is not text in UTF-8 (byte {place} is {wrong:#x}). Save it as UTF-8, or give "
-            "the labels as .npy."
-        ) from None
-
-
-def _cells(path: Path, lines: list[str], separator: str) -> list[list[str]]:
-    """The cells of every line of a table."""
-    try:
-        return list(csv.reader(lines, delimiter=separator))
-    except csv.Error as problem:
-        raise DataError(f"{path}: is not a table of labels ({_line(problem)}).") from None
-
-
-HEADINGS = ("label", "labels", "class", "target", "y", "cluster")
-"""First lines that are a header and not a label."""
 
 
 def _read_npy(path: Path) -> Dataset:
@@ -242,8 +237,10 @@ def _shapes(content: Mapping[str, Data]) -> dict[str, tuple[int, ...]]:
 
 def _matrix(path: Path, X: Data, y: ArrayLike | None = None) -> Dataset:
     if getattr(X, "ndim", 2) != 2:
+        image = " Make a row of every pixel of an image: X.reshape(-1, bands), with --grid."
         raise DataError(
             f"{path}: samples must be a matrix (n_samples, n_features), got shape {X.shape}."
+            + (image if len(X.shape) == 3 else "")
         )
     if X.dtype.kind not in "biuf":
         raise DataError(f"{path}: entries are of type {X.dtype}, not numbers.")
@@ -269,6 +266,11 @@ READERS: dict[str, Callable[[Path], Dataset]] = {
     ".hdf5": _in_memory(_open_hdf5),
     ".zarr": _in_memory(_open_zarr),
 }
+TABLES = {
+    extension: read_parquet if extension == ".parquet" else read_csv
+    for extension in (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+}
+"""The readers that can leave a column of labels out of the samples."""
 ON_DISK: dict[str, Callable[[Path], Dataset]] = {
     ".npy": _open_npy,
     ".h5ad": open_h5ad,

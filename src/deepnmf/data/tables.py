@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from deepnmf.data.dataset import DataError, Dataset
 from deepnmf.data.limits import check_bytes, check_text
-from deepnmf.terminal.text import original_cell
+from deepnmf.terminal.text import one_line, original_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,11 +27,15 @@ LINE = 1 << 24
 """The most characters in a line of a text table."""
 SHORT = 40
 """How many characters of an entry messages show."""
+CELL = 64.0
+"""About how many bytes a cell of text takes, beside its letters."""
+MENTIONED = 12
+"""How many columns messages name."""
 MISSING = ("", "na", "n/a", "nan", "null", "none")
 
 
-def read_csv(path: Path) -> Dataset:
-    """A text table.
+def read_csv(path: Path, labels: Sequence[str] = ()) -> Dataset:
+    """A text table. The columns `labels` are no features.
 
     The separator follows the extension; a .csv may also use ";", with decimal commas or points, or
     tabs. The first row is a header if it holds text or counts the columns from 0. The first column
@@ -40,13 +46,7 @@ def read_csv(path: Path) -> Dataset:
 
     check_text(path)
     form = _format(path)
-    try:
-        top = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **form)
-    except pd.errors.EmptyDataError:
-        raise DataError(f"{path}: is empty.") from None
-    cells = [cell.strip() for cell in top.iloc[0]]
-    if form.get("decimal") == ",":
-        cells = [cell.replace(",", ".") for cell in cells]
+    cells = _first_row(path, form)
     header = _is_header(cells)
     table = pd.read_csv(path, header=0 if header else None, low_memory=False, **form)
     # Where the header is one cell shorter, pandas takes the first column as the index.
@@ -56,10 +56,98 @@ def read_csv(path: Path) -> Dataset:
             f"{path}: rows have {table.index.nlevels + table.shape[1]} entries, the first row has "
             f"{len(cells)}. They are separated by {form['sep']!r}: are there decimal commas?"
         )
+    table, columns = _without_labels(path, table, labels)
     first = table.iloc[:, 0] if len(table.columns) else None
-    numbered = header and cells[0].lower() in IDS and first is not None and _counts(first)
-    unnamed = header and not named and (not cells[0] or numbered)
-    return _from_table(path, table, header, named, unnamed)
+    title = next((cell for cell in cells if cell not in labels), "")
+    numbered = header and title.lower() in IDS and first is not None and _counts(first)
+    unnamed = header and not named and first is not None and (not title or numbered)
+    return replace(_from_table(path, table, header, named, unnamed), columns=columns)
+
+
+def column_names(path: Path) -> tuple[str, ...]:
+    """The names of the columns of a table; none if it has no header, or cannot be read."""
+    try:
+        if path.suffix.lower() == ".parquet":
+            from pyarrow.parquet import ParquetFile
+
+            with ParquetFile(path) as file:
+                return tuple(file.schema_arrow.names)
+        cells = _first_row(path, _format(path))
+    except Exception:  # a damaged file: reading it will say so
+        return ()
+    return tuple(cells) if _is_header(cells) else ()
+
+
+def text_cells(path: Path) -> pd.DataFrame:
+    """A table whose cells may be text. Its first row names the columns."""
+    try:
+        table = _all_cells(path)
+    except (DataError, MemoryError):
+        raise
+    except ImportError as problem:
+        raise DataError(
+            f"{path}: reading it needs {problem.name}: pip install 'deepnmf[files]'."
+        ) from problem
+    except Exception as problem:
+        raise DataError(
+            f"{path}: could not be read as a table ({one_line(problem).rstrip('.')}). Is it "
+            "damaged, or not in UTF-8?"
+        ) from problem
+    if not table.columns.is_unique:
+        raise DataError(f"{path}: two of its columns have the same name.")
+    return table.rename(columns=str)
+
+
+def _all_cells(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    if path.suffix.lower() == ".parquet":
+        from pyarrow.parquet import ParquetFile
+
+        with ParquetFile(path) as file:
+            cells = file.metadata.num_rows * file.metadata.num_columns
+        check_bytes(path, CELL * cells + 4.0 * path.stat().st_size)
+        return pd.read_parquet(path)
+    check_text(path, 4)
+    try:
+        return pd.read_csv(path, **_format(path))
+    except pd.errors.EmptyDataError:
+        raise DataError(f"{path}: is empty.") from None
+
+
+def _first_row(path: Path, form: dict[str, str]) -> list[str]:
+    """The cells of the first row of a text table."""
+    import pandas as pd
+
+    try:
+        top = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **form)
+    except pd.errors.EmptyDataError:
+        raise DataError(f"{path}: is empty.") from None
+    cells = [cell.strip() for cell in top.iloc[0]]
+    return [cell.replace(",", ".") for cell in cells] if form.get("decimal") == "," else cells
+
+
+def _without_labels(
+    path: Path, table: pd.DataFrame, labels: Sequence[str]
+) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+    """The table without its columns of labels, and these columns; missing labels are None."""
+    columns = {}
+    for name in labels:
+        places = [at for at, title in enumerate(table.columns) if str(title).strip() == name]
+        if len(places) != 1:
+            known = ", ".join(_short(title) for title in table.columns[:MENTIONED])
+            more = ", …" if len(table.columns) > MENTIONED else ""
+            raise DataError(
+                f"{path}: has {'more than one' if places else 'no'} column {_short(name)!r} for "
+                f"the labels. Its columns are {known}{more}."
+            )
+        column = table.iloc[:, places[0]]
+        values = column.to_numpy(dtype=object if _is_text(column) else None)
+        if values.dtype == object:
+            values = np.asarray([None if cell != cell else cell for cell in values], dtype=object)
+        columns[name] = values
+        table = table.drop(columns=table.columns[places[0]])
+    return table, columns
 
 
 def _format(path: Path) -> dict[str, str]:
@@ -110,8 +198,9 @@ def _is_header(cells: list[str]) -> bool:
     return not _is_number(cells[0]) and len(cells) > 2 and rest in counted
 
 
-def read_parquet(path: Path) -> Dataset:
-    """A Parquet table. A first column of text, or an index, holds the names of the samples."""
+def read_parquet(path: Path, labels: Sequence[str] = ()) -> Dataset:
+    """A Parquet table. A first column of text, or an index, holds the names of the samples. The
+    columns `labels` are no features."""
     import pandas as pd
     from pyarrow.parquet import ParquetFile
 
@@ -122,8 +211,9 @@ def read_parquet(path: Path) -> Dataset:
                 f"{path}: has {file.metadata.num_columns} columns, more than {COLUMNS}, which is "
                 "slow to read: save the samples as .npy (numpy.save) or .npz."
             )
-    table = pd.read_parquet(path)
-    return _from_table(path, table, True, not isinstance(table.index, pd.RangeIndex), False)
+    table, columns = _without_labels(path, pd.read_parquet(path), labels)
+    named = not isinstance(table.index, pd.RangeIndex)
+    return replace(_from_table(path, table, True, named, False), columns=columns)
 
 
 def _from_table(
@@ -142,7 +232,7 @@ def _from_table(
             example = next(cell for cell in table[column] if not _is_number(cell))
             raise DataError(
                 f"{path}: {label} holds text ({_short(example)!r}). Remove it, or encode it as "
-                "numbers; only the first column may hold names."
+                "numbers; only the first column may hold names, and one column labels (--labels)."
             )
     X = table.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isnan(X).any():

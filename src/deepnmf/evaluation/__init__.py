@@ -3,8 +3,11 @@
 from deepnmf.evaluation.clustering import cluster_scores
 from deepnmf.evaluation.many import cluster_scores_many
 from deepnmf.evaluation.metrics import accuracy, ami, ari, error_rate, naive_precision, nmi
+from deepnmf.evaluation.unmixing import Unmixing, abundances, unmixing_scores
 
 __all__ = [
+    "Unmixing",
+    "abundances",
     "accuracy",
     "ami",
     "ari",
@@ -13,4 +16,5 @@ __all__ = [
     "error_rate",
     "naive_precision",
     "nmi",
+    "unmixing_scores",
 ]

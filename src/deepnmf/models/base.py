@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn import get_config
@@ -43,6 +43,9 @@ from deepnmf.samples.memory import InMemory
 from deepnmf.samples.open import open_samples
 from deepnmf.terminal.text import one_line
 
+if TYPE_CHECKING:
+    from deepnmf.data.texts import Vectorizer
+
 Callback = Callable[[Record], bool | None]
 Seed = int | np.random.RandomState | None
 
@@ -69,6 +72,8 @@ class Factorization(BaseEstimator, ABC):
     n_iter_: int
     status_: str
     reason_: Reason | str
+    vectorizer_: Vectorizer
+    """What makes samples of texts. Whoever fits a model to texts sets it, and it is saved."""
 
     def check(self) -> None:
         """Refuse settings that cannot work; the message says what to do instead."""
@@ -251,6 +256,9 @@ class MatrixFactorization(NamedParts, CallbackSupport, TransformerMixin, Factori
 
     def save(self, path: str | os.PathLike[str], *, samples: bool = True) -> None:
         """Write the fitted model to a safetensors file; `deepnmf.load` reads it.
+
+        Set `vectorizer_` first if the samples are texts (`deepnmf.data.read_texts`): it is saved
+        too, so that the file is all that further texts need.
 
         A model with a graph keeps what `transform` needs of the samples of training. Without
         `samples` it does not, and encodes every sample by itself when it is loaded.

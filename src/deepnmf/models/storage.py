@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
+from deepnmf.data.texts import Vectorizer
 from deepnmf.files.model import (
     ModelFileError,
     Packed,
@@ -100,6 +101,10 @@ def contents(
         "notes": notes or {},
     }
     parameters = {name: _portable(name, value) for name, value in model.get_params(False).items()}
+    vectorizer = getattr(model, "vectorizer_", None)
+    if vectorizer is not None:
+        _check_vectorizer(vectorizer, model.n_features_in_)
+        header["vectorizer"] = vectorizer.to_dict()
     results = {name: getattr(model, name) for name in RESULTS if hasattr(model, name)}
     if not samples:
         results.pop("graph_", None)
@@ -160,6 +165,9 @@ def _rebuilt(
         model.check()
         _set_names(model, header["feature_names_in"])
         _set_part_names(model, header.get("part_names"), header.get("hidden_parts"))
+        if header.get("vectorizer") is not None:
+            model.vectorizer_ = Vectorizer.from_dict(header["vectorizer"])
+            _check_vectorizer(model.vectorizer_, model.n_features_in_)
         model.components_ = model.basis()
         return Stored(model, _checked_notes(header["notes"]))
     except DAMAGE as problem:
@@ -246,6 +254,13 @@ def _check_weights(model: MatrixFactorization, weights: Sequence[np.ndarray]) ->
         rows = W.shape[1]
 
 
+def _check_vectorizer(vectorizer: Vectorizer, features: int) -> None:
+    if len(vectorizer.words) != features:
+        raise ValueError(
+            f"vectorizer_ has {len(vectorizer.words)} words, and the model {features} features"
+        )
+
+
 def _set_names(model: MatrixFactorization, names: Any) -> None:
     if names is None:
         return
@@ -272,14 +287,20 @@ def _checked_notes(notes: Any) -> dict[str, Any]:
     """The notes. Those that the command line writes and uses must be of the type that it wrote."""
     if not isinstance(notes, dict):
         raise ValueError("its notes cannot be read")
-    for name in ("model", "data", "normalize", "dtype", "layer", "batch"):
+    for name in (
+        "model", "data", "normalize", "dtype", "layer", "batch", "labels", "text_column",
+        "axis_label",
+    ):  # fmt: skip
         if not isinstance(notes.get(name), str | None):
             raise ValueError(f"the note {name} is not a text")
     if not (notes.get("feature_names") is None or _are_texts(notes["feature_names"])):
         raise ValueError("the note feature_names is not a list of texts")
-    shape = notes.get("image_shape")
-    if not (shape is None or (isinstance(shape, list) and all(map(_is_count, shape)))):
-        raise ValueError("the note image_shape is not a list of sizes")
+    for name in ("image_shape", "grid"):
+        shape = notes.get(name)
+        if not (shape is None or (isinstance(shape, list) and all(map(_is_count, shape)))):
+            raise ValueError(f"the note {name} is not a list of sizes")
+    if notes.get("grid") is not None and len(notes["grid"]) != 2:
+        raise ValueError("the note grid is not a height and a width")
     return notes
 
 

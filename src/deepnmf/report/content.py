@@ -32,6 +32,7 @@ from deepnmf.report import packing
 from deepnmf.report.choice import size_curve
 from deepnmf.report.plots import codes_plane
 from deepnmf.report.records import (
+    Axis,
     Columns,
     Curve,
     Page,
@@ -41,6 +42,7 @@ from deepnmf.report.records import (
     PageSamples,
     Pictures,
     ScoreTable,
+    Sprite,
 )
 from deepnmf.version import __version__
 
@@ -54,6 +56,8 @@ CLASSES = 1000
 SAMPLES = 1000
 PIXELS = 700_000
 """The most classes and samples in the page, and the most pixels of all samples together."""
+MAP, SMALL = 128, 16
+"""The most pixels of a side of a map of codes, and what remains where there are very many parts."""
 STAGES = {"pretrain": "pre-training", "finetune": "fine-tuning"}
 LOOKED_AT = 2000
 """How many samples the importance of parts is computed from."""
@@ -84,9 +88,9 @@ def content(
             f"Labels: {classes} classes are more than the {CLASSES} that a page can show, so it "
             "shows none. Give labels of fewer classes with --labels."
         )
-    kind = "image" if data.image_shape else "names" if data.feature_names is not None else "numbers"
+    kind, names = _kind(data), data.feature_names
     decoded = Decoding.of(weights, link, H[_spread(len(H), LOOKED_AT)].T)
-    names = data.feature_names
+    maps = {} if data.grid is None else _maps(data.grid, model, samples)
     return {
         "title": f"{notes.get('model') or type(model).__name__} on {data.name or 'data'}",
         "facts": _facts(model, data, notes, weights, error),
@@ -101,15 +105,54 @@ def content(
             "kind": kind,
             "shape": data.image_shape,
             "names": None if names is None else [str(name) for name in names],
+            "axis": _axis(data) if kind == "axis" else None,
         },
+        "grid": data.grid,
         "layers": [
-            _layer(model, weights[: summary.layer], link, summary, decoded, data.image_shape, kind)
+            {
+                **_layer(
+                    model, weights[: summary.layer], link, summary, decoded, data.image_shape, kind
+                ),
+                "maps": maps.get(summary.layer),
+            }
             for summary in layers
         ],
         "classes": None if y is None else _classes(weights, link, H, y, data, kind),
         "samples": _samples(weights, link, H, y, data, kind),
         "version": __version__,
     }
+
+
+def _kind(data: Dataset) -> str:
+    """What the features are, which says how parts are drawn."""
+    if data.image_shape:
+        return "image"
+    if data.axis is not None:
+        return "axis"
+    return "numbers" if data.feature_names is None else "names"
+
+
+def _axis(data: Dataset) -> Axis:
+    values = data.axis
+    assert values is not None
+    low, high = float(values[0]), float(values[-1])
+    points = values[packing.first_of_points(len(values))]
+    return {
+        "label": data.axis_label,
+        "low": low,
+        "high": high,
+        "at": [round(float(place), 4) for place in (points - low) / (high - low)],
+    }
+
+
+def _maps(grid: tuple[int, int], model: MatrixFactorization, samples: Array) -> dict[int, Sprite]:
+    """The codes of every layer as images: by layer, one image per part."""
+    maps = {}
+    for layer in range(1, len(model.weights_) + 1):
+        codes = to_numpy(model.transform(samples, layer=layer)).astype(np.float32)
+        side = max(SMALL, min(MAP, int((PIXELS / codes.shape[1]) ** 0.5)))
+        maps[layer] = packing.sprite(np.ascontiguousarray(codes.T), grid, side)
+    return maps
 
 
 def warnings_of(model: MatrixFactorization, layers: Sequence[LayerSummary]) -> list[str]:
@@ -261,6 +304,7 @@ def _layer(
         "features": packing.largest(parts, FEATURES),
         "holders": packing.largest(np.ascontiguousarray(prominence.T), HOLDERS),
         "edges": None,
+        "maps": None,
         **_pictures(parts, shape, kind),
     }
     if level:
@@ -283,7 +327,7 @@ def _edges(
 def _pictures(rows: np.ndarray, shape: tuple[int, int] | None, kind: str) -> Pictures:
     if shape is not None:
         return {"sprite": packing.sprite(rows, shape)}
-    return {"profiles": packing.profiles(rows)} if kind == "numbers" else {}
+    return {"profiles": packing.profiles(rows)} if kind in ("numbers", "axis") else {}
 
 
 def _classes(

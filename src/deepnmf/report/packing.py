@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from deepnmf.report.records import Columns, Largest, Numbers, Profiles, Sprite
 
 SIDE = 48
-"""Pictures are shrunk until no side has more pixels."""
+POINTS = 240
+"""The most points of a line."""
 
 
 def array(values: ArrayLike, kind: str) -> Numbers:
@@ -88,12 +89,13 @@ def largest(rows: np.ndarray, most: int) -> Largest:
     }
 
 
-def sprite(rows: np.ndarray, shape: tuple[int, int]) -> Sprite:
-    """Images on one PNG sheet, each scaled to its own largest entry: bright is large."""
+def sprite(rows: np.ndarray, shape: tuple[int, int], side: int = SIDE) -> Sprite:
+    """Images on one PNG sheet, each scaled to its own largest entry: bright is large. They are
+    shrunk until no side has more pixels than `side`."""
     from PIL import Image
 
     images = _bytes(rows).reshape(-1, *shape)
-    step = -(-max(shape) // SIDE)
+    step = -(-max(shape) // side)
     if step > 1:
         high, wide = -(-shape[0] // step), -(-shape[1] // step)
         images = np.stack(
@@ -112,13 +114,17 @@ def sprite(rows: np.ndarray, shape: tuple[int, int]) -> Sprite:
     return {"png": text, "across": across, "high": high, "wide": wide}
 
 
-def profiles(rows: np.ndarray, most: int = 240) -> Profiles:
-    """Rows as lines of at most `most` points; a point is the largest of the entries it covers."""
-    features = rows.shape[1]
-    points = min(features, most)
-    starts = np.linspace(0, features, points, endpoint=False).astype(int)
+def profiles(rows: np.ndarray) -> Profiles:
+    """Rows as lines of at most POINTS points; a point is the largest of the entries it covers."""
+    starts = first_of_points(rows.shape[1])
     folded = np.maximum.reduceat(np.abs(rows), starts, axis=1)
-    return {"points": points, "values": array(_bytes(folded), "u1")}
+    return {"points": len(starts), "values": array(_bytes(folded), "u1")}
+
+
+def first_of_points(features: int) -> np.ndarray:
+    """The first of the features that each point of a line covers."""
+    points = min(features, POINTS)
+    return np.linspace(0, features, points, endpoint=False).astype(int)
 
 
 def _bytes(rows: np.ndarray) -> np.ndarray:

@@ -14,17 +14,18 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from deepnmf.arrays.tensors import to_numpy
 from deepnmf.data import Dataset
 from deepnmf.explain.decoding import parts
 from deepnmf.files.atomic import write_atomically
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.report.choice import choice_figure
 from deepnmf.report.content import content
-from deepnmf.report.plots import convergence, parts_sheet
+from deepnmf.report.plots import code_maps, convergence, part_lines, parts_sheet
 from deepnmf.report.records import Page
 
-SCRIPTS = ("data.js", "elements.js", "pictures.js", "support.js", "overview.js", "choice.js",
-           "layers.js", "explorer.js", "search.js", "router.js")  # fmt: skip
+SCRIPTS = ("data.js", "elements.js", "pictures.js", "spectra.js", "support.js", "overview.js",
+           "choice.js", "layers.js", "explorer.js", "search.js", "router.js")  # fmt: skip
 
 
 def write_report(
@@ -74,14 +75,21 @@ def _source(name: str) -> str:
 
 
 def write_pictures(model: MatrixFactorization, data: Dataset, folder: Path) -> list[Path]:
-    """Write PNG pictures: for images the parts of each layer, how the numbers of parts were chosen,
-    and the convergence. What a model does not have is left out."""
+    """Write PNG pictures: the parts of each layer, as images or as lines over the axis of the
+    features; for samples on a grid, maps of their codes; how the numbers of parts were chosen; and
+    the convergence. What a model does not have is left out."""
     pictures: dict[str, Figure] = {}
-    if data.image_shape is not None:
-        for layer in range(1, len(model.weights_) + 1):
-            sheet = parts(model, layer)
-            title = f"layer {layer}: {len(sheet)} parts"
+    for layer in range(1, len(model.weights_) + 1):
+        sheet = parts(model, layer)
+        title = f"layer {layer}: {len(sheet)} parts"
+        if data.image_shape is not None:
             pictures[f"parts-layer-{layer}"] = parts_sheet(sheet, data.image_shape, title)
+        elif data.axis is not None:
+            lines = part_lines(sheet, data.axis, data.axis_label, data.references)
+            pictures[f"parts-layer-{layer}"] = lines
+        if data.grid is not None:
+            codes = to_numpy(model.transform(data.X, layer=layer))
+            pictures[f"maps-layer-{layer}"] = code_maps(codes, data.grid)
     choice = getattr(model, "choice_", None)
     if choice is not None:
         pictures["choose"] = choice_figure(choice)

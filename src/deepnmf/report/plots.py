@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import ArrayLike
 
 from deepnmf.arrays import Array, is_sparse
 from deepnmf.core.watch import Record
+from deepnmf.data.dataset import check_grid
+from deepnmf.evaluation.matching import matched, unit_rows
 from deepnmf.explain.decoding import codes_of, parts
 from deepnmf.explain.hierarchy import Label, LayerSummary, explain
 from deepnmf.explain.tree import Node
@@ -23,6 +26,14 @@ from deepnmf.terminal.text import one_line
 INK, PAPER = "0.15", "white"
 NAME = 24
 """How many characters of the name of a part stand below its picture."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How samples and parts are drawn: as images, as lines over an axis, or as bars."""
+
+    image_shape: tuple[int, int] | None
+    axis: np.ndarray | None
 
 
 def parts_sheet(
@@ -48,6 +59,77 @@ def parts_sheet(
         place.set_visible(False)
     figure.suptitle(title, fontsize=11, color=INK)
     figure.subplots_adjust(0.01, 0.01, 0.99, 1 - 0.36 / (rows * 0.8 + 0.4), 0.08, 0.08)
+    return figure
+
+
+def part_lines(
+    sheet: ArrayLike,
+    axis: ArrayLike | None = None,
+    label: str = "",
+    references: Mapping[str, np.ndarray] | None = None,
+    columns: int = 3,
+    most: int = 24,
+) -> Figure:
+    """Parts as lines over the axis of their features, such as wavelengths.
+
+    `references` are known spectra: each is drawn, dashed, with the part that matches it, both
+    scaled to unit norm; other parts stay as they are.
+    """
+    rows = np.asarray(sheet, dtype=float)
+    known = dict(references or {})
+    names: dict[int, str] = {}
+    if known:
+        match, _ = matched(np.stack([*known.values()]), rows)
+        names = {int(part): name for name, part in zip(known, match, strict=True) if part >= 0}
+    places = np.arange(rows.shape[1]) if axis is None else np.asarray(axis, dtype=float)
+    shown = [*names, *(part for part in range(len(rows)) if part not in names)][:most]
+    columns = min(columns, len(shown))
+    lines = -(-len(shown) // columns)
+    figure = Figure(figsize=(3.1 * columns, 2.2 * lines), facecolor=PAPER, layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True)
+    for panel, part in zip(panels.flat, shown, strict=False):
+        row = unit_rows(rows[part : part + 1])[0] if part in names else rows[part]
+        panel.plot(places, row, color="C0", linewidth=1.6)
+        panel.set_title(f"part {part}", fontsize=10)
+        if part in names:
+            panel.plot(places, unit_rows(known[names[part]][None])[0], "--", color=INK)
+            panel.set_title(f"part {part}, and {names[part]} (dashed)", fontsize=10)
+        panel.set_ylim(bottom=min(0.0, float(row.min())))
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    for panel in panels.flat[len(shown) :]:
+        panel.set_visible(False)
+    figure.supxlabel(label, fontsize=10)
+    return figure
+
+
+def code_maps(
+    Z: ArrayLike,
+    grid: tuple[int, int],
+    names: Sequence[str] | None = None,
+    columns: int = 4,
+    most: int = 32,
+) -> Figure:
+    """Codes (n, k) of samples that are the pixels of an image of height x width: a map per part.
+
+    All maps have one scale if no code exceeds 1, as shares do; else each has its own.
+    """
+    codes = np.asarray(Z, dtype=float)
+    check_grid(grid, len(codes))
+    count = min(most, codes.shape[1])
+    columns = min(columns, count)
+    lines = -(-count // columns)
+    figure = Figure(figsize=(2.6 * columns, 2.7 * lines), facecolor=PAPER, layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False)
+    shares = bool(codes.max(initial=0) <= 1)
+    for part, panel in enumerate(panels.flat):
+        panel.set_axis_off()
+        if part >= count:
+            continue
+        top = 1.0 if shares else max(float(codes[:, part].max()), 1e-12)
+        image = panel.imshow(codes[:, part].reshape(grid), vmin=0, vmax=top, cmap="viridis")
+        panel.set_title(f"part {part}" if names is None else str(names[part]), fontsize=10)
+        figure.colorbar(image, ax=panel, fraction=0.046, pad=0.03).ax.tick_params(labelsize=7)
     return figure
 
 
@@ -142,6 +224,7 @@ def class_hierarchy(
     label: Label,
     *,
     image_shape: tuple[int, int] | None = None,
+    axis: ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
     top: int = 5,
     samples: int = 10,
@@ -150,8 +233,11 @@ def class_hierarchy(
 
     At the top are some samples of the class and the codes of all of them. The next line shows the
     parts of the last layer with the largest mean codes, and each line below shows what the first
-    part of the line above is made of, with the largest coefficients W_l[i, j] on the edges.
+    part of the line above is made of, with the largest coefficients W_l[i, j] on the edges. Samples
+    and parts are images (`image_shape`), lines over the features (`axis`), or their largest
+    features.
     """
+    look = Look(image_shape, None if axis is None else np.asarray(axis, dtype=float))
     y = np.asarray(y)
     tree = explain(
         model, X, label=label, labels=y, feature_names=feature_names, top=top, features=6,
@@ -168,10 +254,10 @@ def class_hierarchy(
     shown = members[np.linspace(0, len(members) - 1, min(samples, len(members))).astype(int)]
     rows = X.to_numpy() if is_frame else X
     first = grid[0].subgridspec(1, 2, width_ratios=[1, 1.1], wspace=0.14)
-    _samples_of_class(figure, first[0], [_dense(rows[row]) for row in shown], image_shape)
+    _samples_of_class(figure, first[0], [_dense(rows[row]) for row in shown], look)
     H = codes_of(model, X.iloc[members] if is_frame else X[members])
     heat = _codes_of_class(figure, first[1], H, label, depth)
-    _parts_of_class(figure, grid, heat, model, tree.children, top, image_shape)
+    _parts_of_class(figure, grid, heat, model, tree.children, top, look)
     figure.suptitle(f"class {label}: samples, codes, and the parts they are made of", fontsize=12)
     return figure
 
@@ -180,13 +266,13 @@ def _samples_of_class(
     figure: Figure,
     place: SubplotSpec,
     rows: Sequence[np.ndarray],
-    image_shape: tuple[int, int] | None,
+    look: Look,
 ) -> None:
     """Draw samples in two lines."""
     grid = place.subgridspec(2, -(-len(rows) // 2), wspace=0.06, hspace=0.06)
     for position, row in enumerate(rows):
         axes = figure.add_subplot(grid[position // grid.ncols, position % grid.ncols])
-        _draw(axes, row, image_shape, None)
+        _draw(axes, row, look, None)
 
 
 def _codes_of_class(
@@ -210,7 +296,7 @@ def _parts_of_class(
     model: MatrixFactorization,
     nodes: Sequence[Node],
     top: int,
-    image_shape: tuple[int, int] | None,
+    look: Look,
 ) -> None:
     """Draw one line of parts per layer, the last layer first; each line shows what the first part
     of the line above is made of."""
@@ -224,7 +310,7 @@ def _parts_of_class(
         drawn = []
         for column, node in enumerate(nodes):
             axes = figure.add_subplot(line[column])
-            _draw(axes, pictures[node.unit], image_shape, node)
+            _draw(axes, pictures[node.unit], look, node)
             _edge(figure, above, axes, node.weight, leaving=row > 1)
             drawn.append(axes)
         height = drawn[0].get_position()
@@ -232,18 +318,21 @@ def _parts_of_class(
         above, nodes = drawn[0], nodes[0].children
 
 
-def _draw(
-    axes: Axes, values: np.ndarray, image_shape: tuple[int, int] | None, node: Node | None
-) -> None:
-    """Draw a sample or a part: an image, bright where it is large, or its largest features."""
+def _draw(axes: Axes, values: np.ndarray, look: Look, node: Node | None) -> None:
+    """Draw a sample or a part: an image, bright where it is large, a line, or its largest
+    features."""
     if node is not None:
         of_layer = f" of layer {node.layer}"
         name = one_line(node.name.removesuffix(of_layer), NAME)
         axes.set_xlabel(name, fontsize=8, labelpad=2, parse_math=False)
     axes.set_xticks([])
     axes.set_yticks([])
-    if image_shape is not None:
-        axes.imshow(values.reshape(image_shape), cmap="gray", vmin=min(0.0, float(values.min())))
+    if look.image_shape is not None:
+        low = min(0.0, float(values.min()))
+        axes.imshow(values.reshape(look.image_shape), cmap="gray", vmin=low)
+        return
+    if look.axis is not None:
+        axes.plot(look.axis, values, color="C0", linewidth=1.2)
         return
     leading = np.argsort(-values)[:6][::-1]
     axes.barh(np.arange(len(leading)), values[leading], color="0.8")

@@ -100,14 +100,27 @@ class PageChoice(TypedDict):
     layers: list[SizeCurve]
 
 
+class Axis(TypedDict):
+    """Where the points of a line stand."""
+
+    label: str
+    low: float
+    """The value of the first feature."""
+    high: float
+    """The value of the last."""
+    at: list[float]
+    """The place of every point, from 0 to 1."""
+
+
 class Features(TypedDict):
     """What the features are."""
 
     count: int
     kind: str
-    """"image", "names" or "numbers"."""
+    """"image", "axis", "names" or "numbers"."""
     shape: tuple[int, int] | None
     names: list[str] | None
+    axis: Axis | None
 
 
 class PageLayer(Pictures):
@@ -131,6 +144,8 @@ class PageLayer(Pictures):
     features: Largest
     holders: Largest
     edges: Columns | None
+    maps: Sprite | None
+    """Where samples are the pixels of an image: the codes of each part as an image."""
 
 
 class PageClasses(Pictures):
@@ -168,6 +183,7 @@ class Page(TypedDict):
     """Parts and edges in a smaller share of the fits are poorly supported."""
     linear: bool
     features: Features
+    grid: tuple[int, int] | None
     layers: list[PageLayer]
     classes: PageClasses | None
     samples: PageSamples

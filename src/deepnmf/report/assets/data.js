@@ -81,7 +81,14 @@ const isHidden = (layer, unit) => layer.hidden.includes(unit);
 function featureName(index) {
   const { names, shape } = record.features;
   if (shape) return `pixel ${Math.floor(index / shape[1])}, ${index % shape[1]}`;
+  if (record.features.axis) return `${names[index]}${unitOfAxis()}`;
   return names ? names[index] : `feature ${index}`;
+}
+
+// "wavelength (nm)" has the unit nm.
+function unitOfAxis() {
+  const unit = /\(([^()]+)\)\s*$/.exec(record.features.axis.label);
+  return unit ? ` ${unit[1]}` : "";
 }
 
 const className = (number) => record.classes.names[number];
@@ -92,7 +99,8 @@ function classOf(sample) {
 
 function sampleName(sample) {
   const row = unpack(record.samples.rows)[sample];
-  return record.samples.names ? record.samples.names[sample] : `Sample ${row}`;
+  if (record.samples.names) return record.samples.names[sample];
+  return record.grid ? `Pixel ${Math.floor(row / record.grid[1])}, ${row % record.grid[1]}` : `Sample ${row}`;
 }
 
 // Units of a layer, the most important first and dead ones last.

@@ -9,6 +9,7 @@ function overview() {
       ? record.warnings.map((text) => element("li", {}, text))
       : [element("li", { class: "fine" }, nothingToWarnOf())]));
   const panels = element("div", { class: "panels" });
+  if (record.features.axis || record.grid) panels.append(partsPanel());
   panels.append(element("section", { "aria-labelledby": "fitted" }, heading(2, "What was fitted", { id: "fitted" }),
     element("dl", {}, record.facts.map(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]).flat())));
   panels.append(layersPanel());

@@ -36,8 +36,13 @@ function line(owner, place, label) {
 
 // The small picture on a card; for text, its first words.
 function thumbnail(owner, place, label) {
+  const picture = likeness(owner, place, label);
+  return owner.maps ? element("span", { class: "both" }, picture, codeMap(owner, place, label)) : picture;
+}
+
+function likeness(owner, place, label) {
   if (owner.sprite) return tile(owner, place, label);
-  if (owner.profiles) return line(owner, place, label);
+  if (owner.profiles) return record.features.axis ? spectrum(owner, place, label) : line(owner, place, label);
   const words = largest(owner.features, place).slice(0, 4).map(({ index }) => featureName(index));
   return element("span", { class: "words" }, words.length
     ? words.flatMap((word, at) => [element("span", {}, at + 1 < words.length ? `${word},` : word), " "]) : "nothing");
@@ -47,11 +52,17 @@ function thumbnail(owner, place, label) {
 function portrait(owner, place, label) {
   const pieces = [];
   if (owner.sprite) pieces.push(element("div", { class: "large" }, tile(owner, place, label)));
-  if (owner.profiles) {
+  if (owner.maps) {
+    pieces.push(element("figure", { class: "large" }, codeMap(owner, place, label), element("figcaption", {}, mapNote())));
+  }
+  if (owner.profiles && record.features.axis) {
+    pieces.push(element("figure", { class: "large" }, spectrumChart(owner, place, label)));
+  } else if (owner.profiles) {
     pieces.push(element("figure", { class: "large" }, line(owner, place, label),
       element("figcaption", {}, `features 0 to ${record.features.count - 1}, in order`)));
   }
-  if (!owner.sprite) pieces.push(featureList(owner, place));
+  if (record.features.axis) pieces.push(element("details", {}, element("summary", {}, "Largest features"), featureList(owner, place)));
+  else if (!owner.sprite) pieces.push(featureList(owner, place));
   return pieces;
 }
 
