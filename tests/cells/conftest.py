@@ -33,6 +33,8 @@ def by_dask(X: Any, folder: Path) -> Any:
     anndata = pytest.importorskip("anndata")
     pytest.importorskip("dask.array")
     experimental = pytest.importorskip("anndata.experimental")
+    if not hasattr(experimental, "read_elem_lazy"):
+        pytest.skip("this anndata reads nothing by Dask: install 0.12 or later")
     file = pytest.importorskip("h5py").File(written(X, folder), "r")
     adata = in_memory(X, folder)
     lazy = experimental.read_elem_lazy(file["X"], chunks=(15, X.shape[1]))
