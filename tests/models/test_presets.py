@@ -11,20 +11,21 @@ import deepnmf
 from deepnmf.models.settings import plan_of
 
 STRONG = [
-    (deepnmf.sdnmf_l, {"mu": 0.5}),
-    (deepnmf.sdnmf_l, {"mu": (0.5, 0.25)}),
-    (deepnmf.sdnmf_r, {"lam": 0.5}),
-    (deepnmf.sdnmf_rl1, {"mu": (1.0, 2.0), "lam": 0.5}),
-    (deepnmf.sdnmf_rl2, {"mu": 0.1, "lam": 0.5}),
-    (deepnmf.sdnmf_rl2, {"mu": 0.1, "lam": (0.0, 0.5)}),
+    ("sdnmf_l", {"mu": 0.5}),
+    ("sdnmf_l", {"mu": (0.5, 0.25)}),
+    ("sdnmf_r", {"lam": 0.5}),
+    ("sdnmf_rl1", {"mu": (1.0, 2.0), "lam": 0.5}),
+    ("sdnmf_rl2", {"mu": 0.1, "lam": 0.5}),
+    ("sdnmf_rl2", {"mu": 0.1, "lam": (0.0, 0.5)}),
 ]
 
 
 @pytest.mark.parametrize(("preset", "strengths"), STRONG, ids=str)
 def test_strengths_can_be_read_and_set(preset, strengths):
-    made = preset((6, 3), **strengths)
+    make = getattr(deepnmf, preset)
+    made = make((6, 3), **strengths)
     assert {name: made.get_params()[name] for name in strengths} == strengths
-    changed = clone(preset((6, 3))).set_params(**strengths)
+    changed = clone(make((6, 3))).set_params(**strengths)
     assert plan_of(changed) == plan_of(made)
     assert plan_of(clone(changed)) == plan_of(made)
 

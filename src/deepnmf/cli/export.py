@@ -38,7 +38,7 @@ def export(
     except ValueError as problem:
         raise ValueError(str(problem).replace('format="parquet"', "--format parquet:")) from None
     stored = load_stored(model)
-    dataset = None if data is None else inputs.load_data(data)
+    dataset = None if data is None else inputs.load_for(stored, data)
     X = None if dataset is None else inputs.prepare_for(stored, dataset)
     names = None
     if dataset is not None and dataset.sample_names is not None:
