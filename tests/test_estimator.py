@@ -234,7 +234,7 @@ def test_scikit_learns_callbacks(X):
 
 
 def test_warnings_carry_advice_and_point_at_the_caller(X):
-    with pytest.warns(ConvergenceWarning, match="Raise max_iter") as caught:
+    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
         deepnmf.dnmf((8, 5), max_iter=2, pretrain_iter=2, random_state=0).fit(X)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -324,7 +324,7 @@ def test_single_layer_models_reach_scikit_learns_level(preset, digits):
         (lambda: deepnmf.dnmf(4, mu=0.1), "dnmf has no mu: sdnmf_l"),
         (lambda: deepnmf.sdnmf_r(4, penalty_H=None), "penalty_H is what makes this preset"),
         (lambda: deepnmf.nenmf(4, max_iters=3), "Did you mean 'max_iter'"),
-        (lambda: deepnmf.dnmf(4, colour=3), "has no option 'colour'. It takes link, project_codes"),
+        (lambda: deepnmf.dnmf(4, colour=3), "no option 'colour'. It takes layer_sizes, link, proj"),
     ],
 )
 def test_a_wrong_option_of_a_preset_is_named(make, words):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from deepnmf.arrays import operations as ours
+from deepnmf.arrays import spectra
 
 
 @given(
@@ -19,7 +20,7 @@ from deepnmf.arrays import operations as ours
 )
 def test_spectral_bound_is_never_below_the_norm(W):
     A = W.T @ W
-    bound = float(ours.spectral_bound(A)[0, 0])
+    bound = float(spectra.spectral_bound(A)[0, 0])
     assert bound >= np.linalg.norm(A, 2)
 
 
@@ -27,21 +28,21 @@ def test_spectral_bound_is_tight(place, rng):
     W = rng.random((50, 20))
     A = place(W.T @ W)
     exact = np.linalg.norm(W.T @ W, 2)
-    assert exact <= float(ours.spectral_bound(A)[0, 0]) <= 1.001 * exact
+    assert exact <= float(spectra.spectral_bound(A)[0, 0]) <= 1.001 * exact
 
 
 @pytest.mark.parametrize("scale", [1e-18, 1e-25, 1e-33, 0])
 def test_spectral_bound_where_squares_underflow(place, scale, rng):
     A = rng.random((7, 7))
     A = (scale * (A + A.T)).astype(np.float32)
-    bound = float(ours.spectral_bound(place(A))[0, 0])
+    bound = float(spectra.spectral_bound(place(A))[0, 0])
     assert np.linalg.norm(A.astype(float), 2) <= bound <= 7 * A.max() * 1.01
 
 
 def test_spectral_bound_of_weakly_coupled_blocks(rng):
     A = np.diag([5.0, 3.0, 0.0])
     A[0, 1] = A[1, 0] = 1e-9
-    assert 5 <= float(ours.spectral_bound(A)[0, 0]) <= np.linalg.norm(A)
+    assert 5 <= float(spectra.spectral_bound(A)[0, 0]) <= np.linalg.norm(A)
 
 
 def test_sparse_products_equal_dense_ones(rng):
@@ -95,7 +96,7 @@ def test_products_that_do_not_fit_are_refused(rng):
 def test_orthonormal_columns_span_the_same_space(place, dtype, rng):
     A = rng.random((3, 40, 6)) * 10.0 ** np.arange(0, -6, -1)
     exact = A.astype(dtype)
-    Q = np.asarray(ours.orthonormal(place(A)))
+    Q = np.asarray(spectra.orthonormal(place(A)))
     atol = 1e-10 if dtype == "float64" else 2e-3
     np.testing.assert_allclose(
         np.swapaxes(Q, -1, -2) @ Q, np.eye(6) + np.zeros((3, 6, 6)), atol=atol
@@ -106,10 +107,10 @@ def test_orthonormal_columns_span_the_same_space(place, dtype, rng):
 
 def test_a_known_vector_gives_a_tight_bound_at_once(place, rng):
     W = rng.random((50, 20))
-    _, x = ours.perron_bound(place(W.T @ W), 30)
+    _, x = spectra.perron_bound(place(W.T @ W), 30)
     near = (W + 0.01 * rng.random((50, 20))).T @ (W + 0.01 * rng.random((50, 20)))
     near = (near + near.T) / 2
-    bound, _ = ours.perron_bound(place(near), 2, x)
+    bound, _ = spectra.perron_bound(place(near), 2, x)
     exact = np.linalg.norm(near, 2)
     assert exact <= float(bound[0, 0]) <= 1.001 * exact
 

@@ -71,7 +71,7 @@ def test_what_is_told_of_a_fit_counts_sweeps_not_records():
         if record["stage"] == "finetune":
             record["objective"] = 1 + 1e-3 * (sweeps - record["sweep"])
     trained = Trained((), np.zeros((1, 1)), history, np.array(sweeps), np.array("limit", object))
-    assert "falling by 1.0e-03 of its value per sweep" in status(trained.only(), 1e-4, sweeps)[0]
+    assert "falling by 1e-03 per sweep" in status(trained.only(), 1e-4, sweeps)[0]
     trained = Trained((), np.zeros((1, 1)), history, np.array(sweeps),
                       np.array("interrupted", object))  # fmt: skip
     assert f"after {sweeps + 100} sweeps, {sweeps} of them" in status(trained.only(), 0, 1)[0]

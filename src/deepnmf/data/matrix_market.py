@@ -112,7 +112,7 @@ def _lines(path: Path, header: Header, file: IO[bytes] | Any) -> Iterator[list[n
     try:
         chunks = pd.read_csv(
             file, sep=r"\s+", header=None, dtype=dict(enumerate(kinds)), na_filter=False,
-            quoting=csv.QUOTE_NONE, chunksize=AT_ONCE,
+            quoting=csv.QUOTE_NONE, chunksize=AT_ONCE, float_precision="round_trip",
         )  # fmt: skip
         for chunk in chunks:
             if chunk.shape[1] != len(kinds):

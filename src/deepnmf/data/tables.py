@@ -48,7 +48,10 @@ def read_csv(path: Path, labels: Sequence[str] = ()) -> Dataset:
     form = _format(path)
     cells = _first_row(path, form)
     header = _is_header(cells)
-    table = pd.read_csv(path, header=0 if header else None, low_memory=False, **form)
+    # "round_trip" is exact. Other pandas versions have other defaults, which round the last digit.
+    table = pd.read_csv(
+        path, header=0 if header else None, low_memory=False, float_precision="round_trip", **form
+    )
     # Where the header is one cell shorter, pandas takes the first column as the index.
     named = not isinstance(table.index, pd.RangeIndex)
     if isinstance(table.index, pd.MultiIndex):

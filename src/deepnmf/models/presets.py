@@ -81,9 +81,9 @@ def _model(
     name: str, layer_sizes: Sizes, fixed: dict[str, Any], settings: dict[str, Any]
 ) -> DeepNMF:
     """A `DeepNMF` with the settings that make a preset, and those of the user."""
-    own = [name for name, option in STRENGTHS.items() if option in fixed]
+    own = {name: option for name, option in STRENGTHS.items() if option in fixed}
     first, *others = (parameter.name for parameter in fields(DeepNMF))
-    options = [first, *own, *(option for option in others if option not in fixed)]
+    options = [first, *own, *(option for option in others if option not in own.values())]
     for option in settings:
         if option in fixed:
             raise TypeError(
