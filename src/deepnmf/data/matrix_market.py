@@ -6,9 +6,10 @@ blocks of lines, so that memory grows with what the file holds.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -101,7 +102,7 @@ def _header(path: Path, file: IO[bytes] | Any) -> Header:
     return Header(bool(entries), field, mirror, rows, columns, entries[0] if entries else stored)
 
 
-def _lines(path: Path, header: Header, file: IO[bytes] | Any) -> Iterator[list[np.ndarray]]:
+def _lines(path: Path, header: Header, file: IO[bytes] | Any) -> Generator[list[np.ndarray]]:
     """The columns of numbers, some lines at a time. Their number is checked against the header."""
     import pandas as pd
 
@@ -110,17 +111,17 @@ def _lines(path: Path, header: Header, file: IO[bytes] | Any) -> Iterator[list[n
         kinds.append(FIELDS[header.field])
     read = 0
     try:
-        chunks = pd.read_csv(
+        with pd.read_csv(
             file, sep=r"\s+", header=None, dtype=dict(enumerate(kinds)), na_filter=False,
             quoting=csv.QUOTE_NONE, chunksize=AT_ONCE, float_precision="round_trip",
-        )  # fmt: skip
-        for chunk in chunks:
-            if chunk.shape[1] != len(kinds):
-                raise _wrong(path, f"its lines have {chunk.shape[1]} numbers, not {len(kinds)}")
-            read += len(chunk)
-            if read > header.entries:
-                break
-            yield [chunk[name].to_numpy() for name in chunk]
+        ) as chunks:  # fmt: skip
+            for chunk in chunks:
+                if chunk.shape[1] != len(kinds):
+                    raise _wrong(path, f"its lines have {chunk.shape[1]} numbers, not {len(kinds)}")
+                read += len(chunk)
+                if read > header.entries:
+                    break
+                yield [chunk[name].to_numpy() for name in chunk]
     except pd.errors.EmptyDataError:
         pass
     except (ValueError, OverflowError, EOFError, OSError) as problem:
@@ -136,12 +137,13 @@ def _sparse(path: Path, header: Header, file: IO[bytes] | Any) -> Data:
     small = max(header.rows, header.columns) < 2**31
     index = np.dtype(np.int32 if small else np.int64)
     blocks: list[tuple[np.ndarray, ...]] = []
-    for rows, columns, *values in _lines(path, header, file):
-        for places, size in ((rows, header.rows), (columns, header.columns)):
-            if places.min() < 1 or places.max() > size:
-                raise _wrong(path, f"an index is not between 1 and {size}")
-        entries = values[0] if values else np.ones(len(rows))
-        blocks.append(((rows - 1).astype(index), (columns - 1).astype(index), entries))
+    with contextlib.closing(_lines(path, header, file)) as lines:
+        for rows, columns, *values in lines:
+            for places, size in ((rows, header.rows), (columns, header.columns)):
+                if places.min() < 1 or places.max() > size:
+                    raise _wrong(path, f"an index is not between 1 and {size}")
+            entries = values[0] if values else np.ones(len(rows))
+            blocks.append(((rows - 1).astype(index), (columns - 1).astype(index), entries))
     shape = (header.rows, header.columns)
     if not blocks:
         return scipy.sparse.csr_matrix(shape)
