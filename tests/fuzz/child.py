@@ -34,6 +34,7 @@ class Steps:
 
 def begin(case: dict[str, Any]) -> None:
     """Run a command to its end, with what it prints in files of the current folder."""
+    from deepnmf.cli.main import run
     from deepnmf.terminal import interrupts
 
     # As `run` does first. Before that, Ctrl-C is a matter of Python alone.
@@ -50,8 +51,6 @@ def begin(case: dict[str, Any]) -> None:
 
         checkpointed()
         sys.exit()
-    from deepnmf.cli.main import run
-
     run(case["arguments"])
 
 

@@ -248,8 +248,8 @@ class MatrixFactorization(NamedParts, CallbackSupport, TransformerMixin, Factori
         """Minus the mean of ‖x − x̂‖² over the samples. Higher is better."""
         self._fitted_layer(None)
         with open_samples(X, self._needs(fitting=False)) as samples, one_blas_thread():
-            weights = [to_device(W, samples.data) for W in self.weights_]
             with checked_later():
+                weights = [to_device(W, samples.data) for W in self.weights_]
                 H = self._encode(samples.data, weights)
                 error = self._squared_error(samples.data, weights, H)
             return -float(_finite_error(error, weights[0])) / samples.data.shape[-1]
