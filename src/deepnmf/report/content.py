@@ -9,7 +9,6 @@ import numpy as np
 
 from deepnmf.arrays import Array, is_sparse
 from deepnmf.arrays.tensors import to_numpy
-from deepnmf.core.watch import Record
 from deepnmf.data import Dataset
 from deepnmf.evaluation import cluster_scores
 from deepnmf.evaluation.metrics import SCORES
@@ -21,20 +20,19 @@ from deepnmf.explain.decoding import (
     parts_of,
     shares_of,
 )
-from deepnmf.explain.hierarchy import NEAR, LayerSummary, distinctions, summaries_of
+from deepnmf.explain.hierarchy import LayerSummary, distinctions, summaries_of
 from deepnmf.explain.measures import relative_error
 from deepnmf.links import Link
-from deepnmf.models.advice import unfinished
 from deepnmf.models.base import MatrixFactorization
 from deepnmf.models.choice.record import FEW_FITS, Choice
 from deepnmf.models.part_names import given_names
 from deepnmf.report import packing
 from deepnmf.report.choice import size_curve
 from deepnmf.report.plots import codes_plane
+from deepnmf.report.quality import convergence, spread, warnings_of
 from deepnmf.report.records import (
     Axis,
     Columns,
-    Curve,
     Page,
     PageChoice,
     PageClasses,
@@ -58,7 +56,6 @@ PIXELS = 700_000
 """The most classes and samples in the page, and the most pixels of all samples together."""
 MAP, SMALL = 128, 16
 """The most pixels of a side of a map of codes, and what remains where there are very many parts."""
-STAGES = {"pretrain": "pre-training", "finetune": "fine-tuning"}
 LOOKED_AT = 2000
 """How many samples the importance of parts is computed from."""
 
@@ -89,14 +86,14 @@ def content(
             "shows none. Give labels of fewer classes with --labels."
         )
     kind, names = _kind(data), data.feature_names
-    decoded = Decoding.of(weights, link, H[_spread(len(H), LOOKED_AT)].T)
+    decoded = Decoding.of(weights, link, H[spread(len(H), LOOKED_AT)].T)
     maps = {} if data.grid is None else _maps(data.grid, model, samples)
     return {
         "title": f"{notes.get('model') or type(model).__name__} on {data.name or 'data'}",
         "facts": _facts(model, data, notes, weights, error),
         "warnings": warnings,
         "scores": _scores(to_numpy(Z), y, scores),
-        "convergence": _convergence(model.history_),
+        "convergence": convergence(model.history_),
         "choice": _choice(getattr(model, "choice_", None)),
         "few_fits": FEW_FITS,
         "linear": bool(link.linear),
@@ -155,42 +152,6 @@ def _maps(grid: tuple[int, int], model: MatrixFactorization, samples: Array) -> 
     return maps
 
 
-def warnings_of(model: MatrixFactorization, layers: Sequence[LayerSummary]) -> list[str]:
-    """What a user should know before trusting the parts, and what to do about it."""
-    warnings = []
-    if unfinished(model):
-        warnings.append(f"Not converged: {model.status_}")
-    for summary in layers:
-        name, dead, pairs = f"Layer {summary.layer}", len(summary.dead), len(summary.redundant)
-        if dead:
-            warnings.append(
-                f"{name}: {dead} of {summary.parts} parts are dead: they have no weights, or "
-                "nothing uses them. Use fewer parts, a weaker penalty or a larger fill."
-            )
-        if pairs:
-            subject = "pair of parts is" if pairs == 1 else "pairs of parts are"
-            warnings.append(
-                f"{name}: {pairs} {subject} near-equal (cosine at least {NEAR}): fewer parts may "
-                "be enough."
-            )
-    return [*warnings, *_poorly_supported(model)]
-
-
-def _poorly_supported(model: MatrixFactorization) -> list[str]:
-    """For a consensus: the layers with parts that few fits have."""
-    warnings = []
-    for layer, support in enumerate(getattr(model, "support_", ()), 1):
-        few = int((support < FEW_FITS).sum())
-        if few:
-            verbs = ("is", "it depends") if few == 1 else ("are", "they depend")
-            warnings.append(
-                f"Layer {layer}: {few} of {len(support)} parts {verbs[0]} found in fewer than "
-                f"{FEW_FITS:.0%} of the fits: {verbs[1]} on the start or on single samples. Use "
-                "fewer parts."
-            )
-    return warnings
-
-
 def _facts(
     model: MatrixFactorization,
     data: Dataset,
@@ -238,27 +199,6 @@ def _scores(
 
 def _rounded(value: str | float) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def _convergence(history: Sequence[Record], most: int = 150) -> list[Curve]:
-    stages: dict[str, list[Record]] = {}
-    for record in history:
-        layer = "" if record["layer"] is None else f", layer {record['layer']}"
-        stage = str(record["stage"])
-        stages.setdefault(STAGES.get(stage, stage) + layer, []).append(record)
-    curves: list[Curve] = []
-    for name, records in stages.items():
-        kept = [records[row] for row in _spread(len(records), most)]
-        curves.append(
-            {
-                "name": name,
-                "sweeps": records[-1]["sweep"],
-                "sweep": [record["sweep"] for record in kept],
-                "seconds": [round(record["seconds"], 4) for record in kept],
-                "objective": [float(f"{record['objective']:.6g}") for record in kept],
-            }
-        )
-    return curves
 
 
 def _choice(choice: Choice | None) -> PageChoice | None:
@@ -371,7 +311,7 @@ def _samples(
     classes = np.zeros(len(H), int) if y is None else np.unique(y, return_inverse=True)[1]
     groups = [np.flatnonzero(classes == number) for number in range(classes.max() + 1)]
     each = max(2, most // len(groups))
-    chosen = np.concatenate([group[_spread(len(group), each)] for group in groups])
+    chosen = np.concatenate([group[spread(len(group), each)] for group in groups])
     rows = data.X[chosen]
     rows = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float32)
     names = data.sample_names
@@ -394,11 +334,6 @@ def _codes(weights: Sequence[np.ndarray], link: Link, H: np.ndarray) -> Columns:
     """Codes (n, k), with the share of x̂ that goes through each unit."""
     flow = Decoding.of(weights, link, H.T).flow(len(weights))
     return _edges(H.T, flow, CODES)
-
-
-def _spread(size: int, most: int) -> np.ndarray:
-    """At most `most` of 0 … size − 1, evenly spread."""
-    return np.unique(np.linspace(0, size - 1, min(size, most)).astype(int))
 
 
 def _finite(value: float) -> float | None:
