@@ -1,6 +1,6 @@
 """Documents: the texts of a folder, of the lines of a file, or of a column of a table.
 
-They are read one after the other, as often as they are asked for: only one is in memory, or the
+They are read one by one, each time that they are asked for: only one is in memory, or the
 column of a table.
 """
 

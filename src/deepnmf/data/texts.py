@@ -129,7 +129,7 @@ def read_texts(
     most `max_df` documents have (numbers of documents, or shares), and that are no `stop_words`:
     "english", a list, or None.
 
-    Documents are read twice, one after the other, and not kept: memory grows with the distinct
+    Documents are read twice, one by one, and not kept: memory grows with the distinct
     words and with the entries of X, up to half of the memory (DEEPNMF_READ_LIMIT).
     """
     documents = find_documents(path, column)
