@@ -318,7 +318,9 @@ def test_demo(call, tmp_path):
     assert {name.rsplit("/", 1)[-1] for name in written} == names
     assert {"report.html", "parts-layer-1.png", "parts-layer-2.png", "scores.csv"} <= names
     page = (tmp_path / "demo" / "report.html").read_text()
-    assert "SDNMF/L root [32, 16]" in page  # the table of scores
+    for name in ("the pixels", "plain NMF [16], codes rescaled", "the same, with a graph"):
+        assert name in page  # the table of scores
+        assert f"\n{name} " in out
     assert '"kind":"image"' in page
     assert "http" not in page.replace("http-equiv", "")
     assert call("evaluate", tmp_path / "demo" / "digits.safetensors", "digits")[0] == 0
