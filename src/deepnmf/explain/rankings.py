@@ -103,8 +103,6 @@ def top_features(
     >>> top_features(model, part=3, by="specificity").shape
     (10, 9)
     """
-    import pandas as pd
-
     one_of("by", by, SCORES)
     check_count("count", count)
     if number("lam", lam) > 1:
@@ -119,21 +117,14 @@ def top_features(
     for one in shown:
         best = np.argsort(-scores[one], kind="stable")
         best = best[P[one, best] != 0][:count]
-        tables.append(
-            pd.DataFrame(
-                {
-                    "layer": layer,
-                    "part": one,
-                    "name": names[one],
-                    "rank": np.arange(1, len(best) + 1),
-                    "feature": best,
-                    "feature_name": labels[best],
-                    "weight": P[one, best],
-                    "share": shares[one, best],
-                    "score": scores[one, best],
-                }
-            )
-        )
+        columns = {
+            "feature": best,
+            "feature_name": labels[best],
+            "weight": P[one, best],
+            "share": shares[one, best],
+            "score": scores[one, best],
+        }
+        tables.append(_ranking(layer, one, names[one], columns))
     return joined(tables, FEATURE_COLUMNS)
 
 
@@ -211,8 +202,6 @@ def top_samples(
         One row per part and sample, the best first: layer, part, name, rank (from 1), sample (its
         row), sample_name, code, share (of the decoded sample).
     """
-    import pandas as pd
-
     one_of("by", by, SAMPLE_SCORES)
     check_count("count", count)
     weights, link = decoder(model)
@@ -228,21 +217,24 @@ def top_samples(
         key = H[:, one] if by == "code" else shares[:, column]
         best = np.argsort(-key, kind="stable")
         best = best[H[best, one] != 0][:count]
-        tables.append(
-            pd.DataFrame(
-                {
-                    "layer": layer,
-                    "part": one,
-                    "name": names[one],
-                    "rank": np.arange(1, len(best) + 1),
-                    "sample": best,
-                    "sample_name": labels[best],
-                    "code": H[best, one],
-                    "share": shares[best, column],
-                }
-            )
-        )
+        columns = {
+            "sample": best,
+            "sample_name": labels[best],
+            "code": H[best, one],
+            "share": shares[best, column],
+        }
+        tables.append(_ranking(layer, one, names[one], columns))
     return joined(tables, SAMPLE_COLUMNS)
+
+
+def _ranking(layer: int, part: int, name: str, columns: dict[str, np.ndarray]) -> pd.DataFrame:
+    """The rows of a part, the best first, with these columns behind the part and the rank."""
+    import pandas as pd
+
+    size = len(next(iter(columns.values())))
+    return pd.DataFrame(
+        {"layer": layer, "part": part, "name": name, "rank": np.arange(1, size + 1), **columns}
+    )
 
 
 def joined(tables: Sequence[pd.DataFrame], columns: Any) -> pd.DataFrame:
